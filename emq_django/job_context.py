@@ -1,0 +1,129 @@
+"""Django around one job: what a request would get from its handler, a job gets from here.
+
+| around each job | so that |
+| --- | --- |
+| a fresh context (``contextvars``) | language, time zone and other context of one job never reach the next |
+| old database connections closed, before and after | a connection that the database dropped is not used |
+| a transaction left open: rolled back, the job failed | the next job's writes don't land in a transaction nobody commits |
+| a running loop that a library left behind: taken off the thread | the next job may use the ORM |
+| caches closed | as at the end of a request |
+
+Runs no job and settles none: that is the worker's.
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from django.conf import settings
+from django.core.cache import caches
+from django.core.cache.backends.base import BaseCache
+from django.db import connections
+
+from emq_django.worker.job import Job
+
+logger = logging.getLogger("emq_django.worker")
+
+
+class TransactionLeftOpen(RuntimeError):
+    """The job ended inside a transaction that it had begun. What it wrote there is rolled back."""
+
+
+class DjangoHooks:
+    """The worker's hooks for a Django project."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def around(self, job: Job, run: Callable[[], None]) -> None:
+        """Run a job as Django runs a request."""
+        open_before = _without_old_connections()
+        context = self._fresh_context()
+        loop = asyncio._get_running_loop()  # noqa: SLF001 - for who runs loops
+        try:
+            context.run(run)
+        finally:
+            # A library may leave a loop running on this thread, and with it no job after this one
+            # could use the ORM.
+            asyncio._set_running_loop(loop)  # noqa: SLF001
+            left_open = _without_old_connections() - open_before
+            for alias in left_open:
+                _drop(alias)
+            context.run(self._local.close_caches)
+        if left_open:
+            raise TransactionLeftOpen(_left_open_text(left_open))
+
+    def thread_ends(self) -> None:
+        """Close this thread's database connections."""
+        connections.close_all()
+
+    def _fresh_context(self) -> contextvars.Context:
+        """Return a context of the job's own, with nothing in it but the thread's caches.
+
+        Django keeps cache clients in the context: in an empty one each job would build new
+        clients, and with them new connections.
+        """
+        base: contextvars.Context | None = getattr(self._local, "context", None)
+        if base is None:
+            base = self._local.context = contextvars.Context()
+            self._local.close_caches = base.run(_build_caches)
+        return base.copy()
+
+
+def _build_caches() -> Callable[[], None]:
+    """Build the thread's cache clients; return what closes them as the end of a request does.
+
+    Few have anything to close, and to look for them after each job costs more than the job.
+    """
+    built = []
+    for alias in settings.CACHES:
+        try:
+            built.append(caches[alias])
+        except Exception:  # an alias that can't be built fails where it is used
+            logger.debug("cache alias %r can't be built", alias, exc_info=True)
+    if len(built) < len(settings.CACHES):
+        return caches.close_all
+    closes = [cache.close for cache in built if type(cache).close is not BaseCache.close]
+    return lambda: _call_all(closes)
+
+
+def _call_all(functions: Iterable[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
+def _without_old_connections() -> set[str]:
+    """Close what Django closes around a request; return the aliases that are in a transaction.
+
+    One look at all of them for both: each look costs as much as a short job does.
+    """
+    in_transaction = set()
+    for connection in connections.all(initialized_only=True):
+        if connection.errors_occurred and connection.vendor == "sqlite":
+            connection.close()  # Django takes every SQLite connection for usable, a closed one too
+        connection.close_if_unusable_or_obsolete()  # it leaves one in a transaction alone
+        if connection.in_atomic_block:
+            in_transaction.add(connection.alias)
+    return in_transaction
+
+
+def _drop(alias: str) -> None:
+    """Close a connection that is inside a transaction and forget it.
+
+    Inside an atomic block close() leaves the wrapper unusable until the block ends, which this
+    one never does; the next use of the alias makes a new wrapper.
+    """
+    connections[alias].close()
+    del connections[alias]
+
+
+def _left_open_text(aliases: set[str]) -> str:
+    names = ", ".join(sorted(aliases))
+    return (
+        f"the job left a transaction open on {names}; it was rolled back. Use atomic() as a"
+        " context manager or a decorator, so that it ends with the block."
+    )

@@ -1,0 +1,1 @@
+"""`manage.py emq_...`: each parses options, calls one function and prints."""

@@ -1,0 +1,64 @@
+"""`manage.py emq_job ID`: what is known of one job, and what can be done to it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from emq_django.operating import jobs
+from emq_django.operating.command import NO, OperatorCommand
+from emq_django.operating.text import safe
+
+_ACTIONS = {
+    "cancel": jobs.cancel,
+    "retry": jobs.retry,
+    "remove": jobs.remove,
+    "release": jobs.release,
+}
+
+
+class Command(OperatorCommand):
+    """Show a job, or act on it."""
+
+    help = "Shows one job. Contents pass the redaction that the admin uses."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add = parser.add_argument
+        add("id", metavar="ID", help="the job's id, or QUEUE:ID as a task's result has it")
+        add("--queue", help="where it is; without it every known queue is asked")
+        add("--json", action="store_true", help="one line of JSON")
+        add("--raw", action="store_true", help="the payload's bytes and nothing else, unredacted")
+        act = parser.add_mutually_exclusive_group().add_argument
+        act(
+            "--cancel",
+            action="store_true",
+            help="remove it, or ask its worker to end it",
+        )
+        act("--retry", action="store_true", help="give it another life if it is dead")
+        act("--remove", action="store_true", help="take it off the queue unless it runs")
+        act("--release", action="store_true", help="take it out of its worker's hands")
+
+    def run(self, **options: Any) -> None:
+        found = jobs.find(options["id"], options["queue"])
+        if found is None:
+            where = f"in {safe(options['queue'])}" if options["queue"] else "in any known queue"
+            raise CommandError(f"{safe(options['id'])} is not {where}", returncode=NO)
+        for name, action in _ACTIONS.items():
+            if options[name]:
+                done = action(*found)
+                if not done.ok:
+                    raise CommandError(f"{safe(found[1].id)}: {done.text}", returncode=NO)
+                if options["json"]:
+                    self.write_json({"id": found[1].id, "did": name, "verdict": done.verdict})
+                else:
+                    self.stdout.write(f"{safe(found[1].id)}: {done.text}")
+                return
+        if options["raw"]:
+            sys.stdout.buffer.write(jobs.raw_payload(found[0], found[1].id) or b"")
+        elif options["json"]:
+            self.write_json(jobs.as_json(*found))
+        else:
+            self.stdout.write("\n".join(jobs.lines_of(*found)))

@@ -1,0 +1,1 @@
+"""Migrations of the unmanaged models: content types and permissions only."""

@@ -1,0 +1,193 @@
+"""One job: where it is, what it holds in safe words, and what can be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest
+
+from emq_django.admin.render import Contents
+from emq_django.conf import conf, keys
+from emq_django.connections import admin_wire_for, wire_for
+from emq_django.errors import EmqError
+from emq_django.operating.survey import ask, survey
+from emq_django.operating.text import safe, span, visible
+from emq_django.protocol import operate, read, settle
+from emq_django.protocol.ids import is_branded, minted_ms
+from emq_django.protocol.keyspace import Queue
+from emq_django.protocol.operate import Cancelled, Removed, Reprocessed
+from emq_django.protocol.records import Blob, ClaimedJob, Row, Verdict
+
+_PLAIN: Final = ("state", "attempts", "group", "failures", "stalled", "worker", "cancel")
+_WHOLE_BYTES: Final = 2**30  # a value may not be larger on any server
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of an action: whether it was done, and in words; the verdict for programs."""
+
+    ok: bool
+    text: str
+    verdict: str
+
+
+def find(job_id: str, queue: str | None) -> tuple[Queue, Row] | None:
+    """Return a job and its queue; without a name every known queue is asked.
+
+    ``job_id`` may be a task result's id, which names its queue: ``mail:JOB…``.
+    """
+    named, colon, rest = job_id.rpartition(":")
+    if queue is None and colon and is_branded(rest):
+        queue, job_id = named, rest
+    names = [queue] if queue is not None else _names()
+    for name in names:
+        where = keys(name)
+        (row,) = ask(
+            admin_wire_for(where), [read.row(where, job_id, conf().admin.payload_max_bytes)]
+        )
+        if isinstance(row, EmqError):
+            raise row
+        if row is not None:
+            return where, row
+    return None
+
+
+def raw_payload(queue: Queue, job_id: str) -> bytes | None:
+    """Return all bytes of a payload; None where there is none."""
+    row = wire_for(queue).run(read.row(queue, job_id, _WHOLE_BYTES))
+    blob = row.fields.get("payload") if row else None
+    return blob.value if blob else None
+
+
+def lines_of(queue: Queue, row: Row) -> Iterator[str]:
+    """Yield what there is to know, a fact per line; contents go through the admin's redaction."""
+    facts = [
+        ("queue", safe(queue.name)),
+        ("id", safe(row.id)),
+        ("place", _place(row)),
+        *((name, safe(_text(row.fields[name]))) for name in _PLAIN if name in row.fields),
+    ]
+    if is_branded(row.id):
+        facts.append(("minted", f"{span(row.now_ms - minted_ms(row.id))} ago"))
+    if row.ttl_ms is not None:
+        facts.append(("kept for", span(row.ttl_ms)))
+    for name, value in facts:
+        yield f"{name:<9} {value}"
+    for name, text in _contents(queue, row):
+        yield f"{safe(name, 64)} ({row.fields[name].size:,} bytes)"
+        yield from (f"    {visible(line)}" for line in text.split("\n"))
+
+
+def as_json(queue: Queue, row: Row) -> dict[str, Any]:
+    """Return the same for programs, contents redacted too."""
+    return {
+        "queue": queue.name,
+        "id": row.id,
+        "place": row.held_by,
+        "score": row.score if row.score is not None and abs(row.score) < float("inf") else None,
+        "now_ms": row.now_ms,
+        "finished": row.finished,
+        "ttl_ms": row.ttl_ms,
+        "minted_ms": minted_ms(row.id) if is_branded(row.id) else None,
+        "fields": {name: _text(row.fields[name]) for name in _PLAIN if name in row.fields},
+        "contents": {
+            name: {"bytes": row.fields[name].size, "shown": text}
+            for name, text in _contents(queue, row)
+        },
+    }
+
+
+def retry(queue: Queue, row: Row) -> Done:
+    """Give a dead job another life."""
+    (answer,) = wire_for(queue).run(operate.reprocess(queue, [row.id]))
+    texts = {
+        Reprocessed.PENDING: "it waits for its next run",
+        Reprocessed.NOT_DEAD: f"it is not dead but {_place(row)}: nothing was done",
+        Reprocessed.GONE: "it has no row any more: nothing was done",
+        Reprocessed.NOT_UNIQUE: "another live job holds its unique key: nothing was done",
+    }
+    return Done(answer is Reprocessed.PENDING, texts[answer], answer.name.lower())
+
+
+def remove(queue: Queue, row: Row) -> Done:
+    """Take a job off the queue for good; not one that a worker holds."""
+    (answer,) = wire_for(queue).run(operate.remove(queue, [row.id]))
+    texts = {
+        Removed.REMOVED: "it is gone, with its row and its log",
+        Removed.ACTIVE: "a worker runs it, nothing was done: --release it, or wait for its end",
+        Removed.GONE: "it had no row; the id is in no set any more",
+        Removed.LOCKED: "another speaker has locked it: nothing was done",
+    }
+    done = answer in {Removed.REMOVED, Removed.GONE}
+    return Done(done, texts[answer], answer.name.lower())
+
+
+def cancel(queue: Queue, row: Row) -> Done:
+    """Take a job that waits off the queue, ask one that runs to end."""
+    (answer,) = wire_for(queue).run(operate.cancel(queue, [row.id]))
+    texts = {
+        Cancelled.REMOVED: "it waited and is gone, with its row and its log",
+        Cancelled.ASKED: "a worker runs it and tells it to end; it will not be run again",
+        Cancelled.DEAD: "it is dead: nothing was done (--remove takes it off the queue)",
+        Cancelled.GONE: "it had no row; the id is in no set any more",
+        Cancelled.LOCKED: "another speaker has locked it: nothing was done",
+    }
+    done = answer in {Cancelled.REMOVED, Cancelled.ASKED, Cancelled.GONE}
+    return Done(done, texts[answer], answer.name.lower())
+
+
+def release(queue: Queue, row: Row) -> Done:
+    """Take a job out of its worker's hands; the run costs it no try."""
+    job = ClaimedJob(row.id, b"", _token(row), queue.name)
+    answer = wire_for(queue).run(settle.release(queue, job))
+    if answer is Verdict.RELEASED:
+        text = "it waits again; if its handler goes on, that run can't settle it"
+        return Done(ok=True, text=text, verdict=answer.value)
+    text = f"no worker holds it, it is {_place(row)}: nothing was done"
+    return Done(ok=False, text=text, verdict=answer.value)
+
+
+def _names() -> list[str]:
+    seen = survey()
+    if seen.errors and not any(one.counts for one in seen.queues):
+        raise seen.errors[0]
+    return [one.name for one in seen.queues]
+
+
+def _contents(queue: Queue, row: Row) -> Iterator[tuple[str, str]]:
+    contents = Contents(_nobody(), queue.name, allowed=True)
+    names = sorted(row.fields.keys() - set(_PLAIN), key=lambda name: (name != "payload", name))
+    for name in names:
+        shown = contents.whole(row.id, name, row.fields[name])
+        yield name, f"{shown.text}\n({shown.remark})".strip("\n") if shown.remark else shown.text
+
+
+def _nobody() -> HttpRequest:
+    """Return the request that a redaction hook gets from here: it comes from no page."""
+    request = HttpRequest()
+    request.method, request.path = "", "emq_job"
+    return request
+
+
+def _place(row: Row) -> str:
+    left_ms = 0.0 if row.score is None else row.score - row.now_ms
+    if abs(left_ms) == float("inf"):
+        left_ms = 0.0
+    if row.held_by == "active":
+        return f"active, lease {'over for' if left_ms <= 0 else 'ends in'} {span(left_ms)}"
+    if row.held_by == "schedule":
+        return f"scheduled, due {'since' if left_ms <= 0 else 'in'} {span(left_ms)}"
+    if row.held_by:
+        return {"pending": "pending", "lane": "pending in its lane"}.get(row.held_by, row.held_by)
+    return "finished" if row.finished else "in no set (emq_doctor --fix puts that right)"
+
+
+def _token(row: Row) -> int:
+    text = _text(row.fields["attempts"]) if "attempts" in row.fields else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 16 else 0
+
+
+def _text(blob: Blob) -> str:
+    return "" if blob.value is None else blob.value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,1 @@
+"""Runs Calls. redis-py, no Django, no knowledge of jobs."""

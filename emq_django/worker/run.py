@@ -1,0 +1,194 @@
+"""One job on a slot: handler -> outcome -> one settle call, alone or with others -> one log line.
+
+Nothing that job code raises leaves this module.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from emq_django.protocol import settle
+from emq_django.protocol.calls import Call
+from emq_django.protocol.numbers import valid_ms
+from emq_django.protocol.records import Verdict
+from emq_django.worker import failure, log
+from emq_django.worker.ends import End, Ends, Settled
+from emq_django.worker.hooks import Hooks
+from emq_django.worker.job import Job
+from emq_django.worker.leases import Lease
+from emq_django.worker.outcomes import (
+    Completed,
+    Failed,
+    GiveUp,
+    JobCancelled,
+    Outcome,
+    Parked,
+    Retry,
+)
+from emq_django.worker.pace import SHORT_S
+from emq_django.worker.retry import (
+    DEFAULT_BASE_MS,
+    DEFAULT_CAP_MS,
+    Policy,
+    delay_ms,
+    done_mark_ms,
+)
+from emq_django.worker.settling import deliver
+from emq_django.worker.telling import tell
+
+_SMALL_BYTES: Final = 4_096  # a larger result travels by itself
+
+
+class AwaitableReturned(TypeError):
+    """The handler returned a coroutine, which nobody would have run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One run of one job, taken through its steps by ``run``."""
+
+    lease: Lease
+    hooks: Hooks
+    enqueue_deadline_ms: int
+    settled: Settled
+    worker: str = ""
+    ends: Ends | None = None
+
+    def run(self) -> None:
+        """Run the handler and report its end; returns when the server knows, or never will.
+
+        A short end may be left in ``ends``, to be reported with others.
+        """
+        began_s = time.monotonic()
+        log.started(self.lease)
+        outcome = self._attempt()
+        self.lease.ends()
+        ran_s = time.monotonic() - began_s
+        self.lease.source.pace.ran(ran_s, len(self.lease.job.payload))
+        if self.lease.handed_back:
+            self.settled(self.lease, None)
+            return
+        if self._may_wait(outcome, ran_s) and self._wait(outcome, ran_s):
+            return
+        answer = deliver(self.lease, self._settlement(outcome))
+        ms = round((time.monotonic() - began_s) * 1_000)
+        self.settled(self.lease, tell(self.lease, outcome, answer, ms))
+
+    def _may_wait(self, outcome: Outcome, ran_s: float) -> bool:
+        """Whether this end may be reported together with others. A suspect's never is."""
+        if self.ends is None or ran_s > SHORT_S or self.lease.job.stalled:
+            return False
+        if not isinstance(outcome, Completed):
+            return False
+        kept = outcome.kept
+        return kept is None or sum(len(value) for _, value in kept.fields) <= _SMALL_BYTES
+
+    def _wait(self, outcome: Outcome, ran_s: float) -> bool:
+        """Let the end wait for companions; False where none may wait any more."""
+        assert isinstance(outcome, Completed)  # noqa: S101 - no other may
+        assert self.ends is not None  # noqa: S101
+        finished = settle.Finished(self.lease.job, self._done_ms(), outcome.kept)
+        return self.ends.add(End(self.lease, finished, round(ran_s * 1_000)))
+
+    def _attempt(self) -> Outcome:
+        """Call the handler; whatever it raises is an outcome, and it may return one."""
+        job = handed_over(self.lease, self.worker)
+        options = self.lease.source.options
+        pid, began_ms = os.getpid(), _now_ms()
+        returned: list[object] = []
+        try:
+            self.hooks.around(job, lambda: returned.append(_no_awaitable(options.handler(job))))
+        except BaseException as exc:  # noqa: BLE001 - sys.exit() in a job must not end the worker
+            return judge(exc, job, options.policy(job), began_ms)
+        finally:
+            end_if_forked_since(pid)
+        return returned[0] if isinstance(returned[0], Completed | Parked) else Completed()
+
+    def _settlement(self, outcome: Outcome) -> Call[Verdict]:
+        """Return the one call that reports the outcome."""
+        keys, job = self.lease.source.options.keys, self.lease.job
+        if isinstance(outcome, Failed):
+            return settle.retry(
+                keys, job, outcome.error, outcome.delay_ms, outcome.max_attempts,
+                record=outcome.record,
+            )  # fmt: skip
+        if isinstance(outcome, Parked):
+            return settle.park(keys, job, outcome.delay_ms, outcome.grace_ms, outcome.reason)
+        return settle.complete(keys, job, self._done_ms(), kept=outcome.kept)
+
+    def _done_ms(self) -> int:
+        return done_mark_ms(self.lease.job.id, _now_ms(), self.enqueue_deadline_ms)
+
+
+def handed_over(lease: Lease, worker: str = "") -> Job:
+    """Return what the handler gets."""
+    job = lease.job
+    return Job(
+        id=job.id,
+        payload=job.payload,
+        attempts=job.attempts,
+        lane=job.lane,
+        queue=job.queue,
+        tries=job.tries,
+        failures=job.failures,
+        worker=worker,
+        is_lost=lease.over,
+        is_cancelled=lease.cancelled,
+        renew_by=lease.renew_by,
+        limit_to=lease.limit_to,
+        tell_by=lease.tells.append,
+    )
+
+
+def judge(exc: BaseException, job: Job, policy: Policy, began_ms: int = 0) -> Failed:
+    """Return what becomes of a job whose handler raised ``exc``."""
+    max_attempts = policy.max_attempts
+    asked_ms = exc.in_ms if isinstance(exc, Retry) else None
+    if job.cancelled or not (isinstance(exc, Retry) or _is_worth_another_run(exc, policy)):
+        max_attempts = 0
+    return Failed(
+        error=failure.describe(exc),
+        brief=failure.brief(exc),
+        delay_ms=_pause_ms(policy, job.tries + 1) if asked_ms is None else asked_ms,
+        max_attempts=max_attempts,
+        record=failure.record(exc, job.attempts, job.worker, began_ms, _now_ms()),
+        cause=exc,
+    )
+
+
+def end_if_forked_since(pid: int) -> None:
+    """End a child process that job code forked and that came back: the run is its parent's."""
+    if os.getpid() != pid:
+        os._exit(1)
+
+
+def _is_worth_another_run(exc: BaseException, policy: Policy) -> bool:
+    if isinstance(exc, (GiveUp, JobCancelled, *policy.give_up_on)):
+        return False
+    return policy.retry_on is None or isinstance(exc, policy.retry_on)
+
+
+def _pause_ms(policy: Policy, tries: int) -> int:
+    try:
+        return valid_ms(round(policy.pause_ms(tries)), "the pause of a policy")
+    except Exception:  # noqa: BLE001 - a project's own function must not cost it the job
+        log.logger.exception("a back-off function failed, the usual pause is made")
+        return delay_ms(tries, DEFAULT_BASE_MS, DEFAULT_CAP_MS)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _no_awaitable(result: object) -> object:
+    if inspect.iscoroutine(result):
+        result.close()  # else Python warns that it was never awaited
+    if inspect.isawaitable(result):
+        raise AwaitableReturned(
+            "the handler returned an awaitable, which was not run: give a plain function"
+        )
+    return result

@@ -1,0 +1,233 @@
+"""Concurrency: a fixed number of slots, each a thread, and one line before all of them.
+
+Whoever is free runs the next in line, so nothing waits behind something long while another slot is
+free. What follows up on a piece of work is done by the slot that did the work, before anything in
+line, so it keeps nobody but that slot. Knows no queue and no job.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from emq_django.worker.log import logger
+
+T = TypeVar("T")
+
+_JOIN_S: Final = 1.0
+
+
+class _Place:
+    """One thread's own; the lock of all is held wherever it is looked at.
+
+    Attributes:
+        follow_ups: what this thread does before anything else.
+        changed: notified when there is something to do.
+        is_busy: whether it works, or has something to follow up.
+        owes_ring: whether it has done work since its last ring.
+    """
+
+    __slots__ = ("changed", "follow_ups", "is_busy", "owes_ring")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.follow_ups: deque[Callable[[], None]] = deque()
+        self.changed = threading.Condition(lock)
+        self.is_busy = False
+        self.owes_ring = False
+
+
+class Slots(Generic[T]):
+    """Does ``work`` with what is submitted, up to ``count`` at a time.
+
+    ``on_free`` is called when a slot has nothing to do, and when no more than ``low_mark`` are left
+    in line. After what follows up on work it is called only if somebody was told that no slot is
+    free, or not all are: else that would be a second ring for the same work. Threads are started
+    when first needed. They are daemons: a stop that may not wait for a handler must not be held up
+    by the interpreter joining its thread.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        work: Callable[[T], None],
+        *,
+        on_free: Callable[[], None],
+        thread_ends: Callable[[], None],
+    ) -> None:
+        self.low_mark = -1
+        self._count = count
+        self._work = work
+        self._on_free = on_free
+        self._thread_ends = thread_ends
+        self._line: deque[T] = deque()
+        self._lock = threading.Lock()
+        self._places: dict[int, _Place] = {}  # by thread
+        self._idle: dict[_Place, None] = {}  # the last one is woken first
+        self._asleep: list[_Place] = []  # of those, who has something to follow up
+        self._busy = 0
+        self._owed_rings = 0
+        self._was_missed = False  # somebody waits for a slot to be free, whatever it does now
+        self._closed = False
+        self._moved_s = 0.0
+        self._threads: list[threading.Thread] = []
+
+    def free(self) -> int:
+        """Return how many slots have nothing to do, now or next."""
+        with self._lock:
+            free = max(self._count - self._busy - len(self._line), 0)
+            self._was_missed |= not (free or self._line)
+            return free
+
+    def busy(self) -> int:
+        """Return how many slots work."""
+        with self._lock:
+            self._was_missed |= self._busy > 0
+            return self._busy
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        with self._lock:
+            self._was_missed |= self._busy > 0 and not (self._line or self._owed_rings)
+            return not (self._busy or self._line)
+
+    def line(self) -> list[T]:
+        """Return what waits, in its order."""
+        with self._lock:
+            return list(self._line)
+
+    def still_s(self) -> float:
+        """Return for how long nobody in line has come to its turn; 0.0 where nobody waits."""
+        with self._lock:
+            return time.monotonic() - self._moved_s if self._line else 0.0
+
+    def submit(self, items: Sequence[T]) -> None:
+        """Put items in line."""
+        with self._lock:
+            if not self._line:
+                self._moved_s = time.monotonic()
+            self._line.extend(items)
+            self._wake_asleep()
+            self._summon(len(items))
+
+    def follow_up(self, thread_id: int, work: Callable[[], None]) -> None:
+        """Have the slot that is this thread do ``work`` next; one that has ended does not.
+
+        An idle one wakes for it at the next ``submit`` or ``wake``: mostly one wake for both.
+        """
+        with self._lock:
+            place = self._places.get(thread_id)
+            if place is None:
+                return
+            place.follow_ups.append(work)
+            if not place.is_busy:
+                self._count_busy(place, is_busy=True)
+                self._asleep.append(place)
+
+    def wake(self) -> None:
+        """Have follow-ups done whose slots are idle."""
+        if self._asleep:
+            with self._lock:
+                self._wake_asleep()
+
+    def recall(self) -> list[T]:
+        """Take everything out of line that has not begun."""
+        with self._lock:
+            recalled = list(self._line)
+            self._line.clear()
+        return recalled
+
+    def close(self) -> None:
+        """Let idle threads end, so that they close what they own. Busy ones are left alone."""
+        with self._lock:
+            self._closed = True
+            for place in list(self._idle):
+                self._wake(place)
+        if not self.busy():
+            deadline_s = time.monotonic() + _JOIN_S
+            for thread in self._threads:
+                thread.join(max(deadline_s - time.monotonic(), 0.0))
+
+    def _summon(self, more: int) -> None:
+        """Have threads for so many more; the lock is held."""
+        wanted = min(self._count, self._busy + len(self._line))
+        while len(self._threads) < wanted:
+            name = f"emq-slot-{len(self._threads) + 1}"
+            thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        for _ in range(min(more, len(self._idle))):
+            self._wake(next(reversed(self._idle)))
+
+    def _wake_asleep(self) -> None:
+        for place in self._asleep:
+            self._wake(place)
+        self._asleep.clear()
+
+    def _serve(self) -> None:
+        place = _Place(self._lock)
+        with self._lock:
+            self._places[threading.get_ident()] = place
+        try:
+            while (work := self._next(place)) is not None:
+                self._do(work)
+        finally:
+            with self._lock:
+                del self._places[threading.get_ident()]
+            self._thread_ends()
+
+    def _next(self, place: _Place) -> Callable[[], None] | None:
+        """Return what this slot does next, once there is something; None at the end."""
+        with self._lock:
+            line = len(self._line)
+            work = self._pick(place)
+            is_low = len(self._line) == self.low_mark < line
+            rings = work is None and (place.owes_ring or self._was_missed)
+            if rings:
+                self._owe_ring(place, owes=False)
+                self._was_missed = False
+        if rings or is_low:
+            self._on_free()
+        return self._wait(place) if work is None else work
+
+    def _wait(self, place: _Place) -> Callable[[], None] | None:
+        with self._lock:
+            while (work := self._pick(place)) is None and not self._closed:
+                self._idle[place] = None
+                place.changed.wait()
+        return work
+
+    def _pick(self, place: _Place) -> Callable[[], None] | None:
+        """Take what this slot does next, and count it as busy or not; the lock is held."""
+        work: Callable[[], None] | None = None
+        if place.follow_ups:
+            work = place.follow_ups.popleft()
+        elif self._line and not self._closed:
+            self._moved_s = time.monotonic()
+            self._owe_ring(place, owes=True)
+            work = partial(self._work, self._line.popleft())
+        self._count_busy(place, is_busy=work is not None)
+        return work
+
+    def _count_busy(self, place: _Place, *, is_busy: bool) -> None:
+        self._busy += is_busy - place.is_busy
+        place.is_busy = is_busy
+
+    def _owe_ring(self, place: _Place, *, owes: bool) -> None:
+        self._owed_rings += owes - place.owes_ring
+        place.owes_ring = owes
+
+    def _wake(self, place: _Place) -> None:
+        self._idle.pop(place, None)
+        place.changed.notify()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - the slot's boundary
+            # A run keeps what job code raises to itself, so this is a fault of ours; a thread
+            # that died of it would take one slot away for good.
+            logger.exception("a slot's work failed; its job comes back when its lease ends")

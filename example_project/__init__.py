@@ -1,0 +1,1 @@
+"""The running example of the documentation: airports, imported from CSV files in the background."""

@@ -1,0 +1,25 @@
+"""Fixtures of the cases that start workers or run tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.django.conftest import _installed_apps_only, jobs, root, staff
+from tests.task_backend.conftest import desk
+from tests.worker.processes import open_bench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worker.processes import Bench
+
+__all__ = ["_installed_apps_only", "bench", "desk", "jobs", "root", "staff"]
+
+
+@pytest.fixture
+def bench(queue: str, tmp_path: Path) -> Iterator[Bench]:
+    """A queue with workers; every worker is killed at the end of the test."""
+    yield from open_bench(queue, tmp_path)

@@ -1,0 +1,277 @@
+"""The line before the slots, the pace of a queue and who is asked for more: no server."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from emq_django.conf import keys
+from emq_django.protocol.records import ClaimedJob, Taken
+from emq_django.worker.link import Link
+from emq_django.worker.options import QueueOptions
+from emq_django.worker.pace import BUFFER_S, MOST_AHEAD, MOST_AT_ONCE, SHORT_S, Pace
+from emq_django.worker.slots import Slots
+from emq_django.worker.sources import Source, Sources
+from tests.worker import zoo
+from tests.worker.processes import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from emq_django.worker.options import Order
+
+
+def paced(*runs_s: float, payload_bytes: int = 10) -> Pace:
+    pace = Pace()
+    for run_s in runs_s:
+        pace.ran(run_s, payload_bytes)
+    return pace
+
+
+def test_nothing_is_taken_ahead_before_a_run_was_measured() -> None:
+    assert Pace().ahead(BUFFER_S) == 0
+    assert Pace().expected_s() == BUFFER_S
+
+
+@pytest.mark.parametrize(
+    ("run_s", "ahead"),
+    [(0.0, MOST_AHEAD), (0.00001, MOST_AHEAD), (0.001, 50), (0.004, 12), (0.006, 0)],
+)
+def test_no_more_than_a_moments_work_is_taken_ahead(run_s: float, ahead: int) -> None:
+    assert abs(paced(run_s).ahead(BUFFER_S) - ahead) <= 1
+    assert paced(run_s).ahead(0.0) == 0
+
+
+def test_one_long_job_ends_the_taking_ahead_until_many_short_ones_came() -> None:
+    pace = paced(*[0.0001] * 50)
+    assert pace.ahead(BUFFER_S)
+
+    pace.ran(0.1, 10)
+    assert pace.ahead(BUFFER_S) == 0
+
+    short = 0
+    while not pace.ahead(BUFFER_S):
+        pace.ran(0.0001, 10)
+        short += 1
+    assert 10 < short < 40
+
+
+def test_jobs_whose_end_is_told_at_length_may_not_wait_in_line() -> None:
+    pace = paced(*[0.0001] * 50)
+    for _ in range(20):
+        pace.told(2 * SHORT_S)
+
+    assert pace.ahead(BUFFER_S) == 0
+    assert pace.expected_s() > SHORT_S
+
+
+def test_large_payloads_are_not_piled_up() -> None:
+    assert paced(0.0001, payload_bytes=1_000_000).ahead(BUFFER_S) == 4
+    assert paced(0.0001, payload_bytes=100_000_000).ahead(BUFFER_S) == 0
+
+
+class Crowd:
+    """Slots whose work waits for a gate, and what they did."""
+
+    def __init__(self, count: int) -> None:
+        self.gate = threading.Event()
+        self.begun: list[str] = []
+        self.rings = 0
+        self.ended_threads = 0
+        self.slots: Slots[str] = Slots(
+            count, self._work, on_free=self._ring, thread_ends=self._thread_ends
+        )
+
+    def _work(self, item: str) -> None:
+        self.begun.append(item)
+        if item.startswith("bad"):
+            raise SystemExit
+        if item.startswith("long"):
+            self.gate.wait(20)
+
+    def _ring(self) -> None:
+        self.rings += 1
+
+    def _thread_ends(self) -> None:
+        self.ended_threads += 1
+
+
+@pytest.fixture
+def crowd() -> Iterator[Crowd]:
+    crowd = Crowd(2)
+    yield crowd
+    crowd.gate.set()
+    crowd.slots.close()
+
+
+def test_nothing_waits_behind_a_long_one_while_a_slot_is_free(crowd: Crowd) -> None:
+    crowd.slots.submit(["long", *map(str, range(20))])
+
+    until(lambda: len(crowd.begun) == 21, "the other slot did them all")
+
+    assert (crowd.slots.busy(), crowd.slots.free(), crowd.slots.line()) == (1, 1, [])
+    assert crowd.begun == ["long", *map(str, range(20))]
+
+
+def test_what_has_not_begun_can_be_recalled(crowd: Crowd) -> None:
+    crowd.slots.submit(["long 1", "long 2", "a", "b"])
+    until(lambda: crowd.slots.busy() == 2, "both run")
+    assert crowd.slots.free() == 0
+    until(lambda: crowd.slots.still_s() > 0.01, "the line stands still")
+
+    assert crowd.slots.recall() == ["a", "b"]
+
+    assert crowd.slots.still_s() == 0.0
+    assert not crowd.slots.is_idle()
+    crowd.gate.set()
+    until(crowd.slots.is_idle, "both have ended")
+    assert sorted(crowd.begun) == ["long 1", "long 2"]
+
+
+def test_a_fault_in_the_work_takes_no_slot_away(crowd: Crowd) -> None:
+    crowd.slots.submit(["bad 1", "bad 2", "bad 3", "a", "b"])
+
+    until(lambda: len(crowd.begun) == 5 and crowd.slots.is_idle(), "all were done")
+
+    assert crowd.slots.free() == 2
+
+
+def test_the_bell_rings_at_the_low_mark_and_when_nothing_is_left() -> None:
+    crowd = Crowd(1)
+    crowd.slots.low_mark = 2
+    crowd.slots.submit(["a", "b", "c", "d", "e"])
+
+    until(crowd.slots.is_idle, "all were done")
+    until(lambda: crowd.rings == 2, "at the mark, and at the end")
+
+    crowd.slots.close()
+    assert crowd.ended_threads == 1
+
+
+def test_what_follows_up_is_done_by_the_slot_that_did_the_work_before_what_is_in_line() -> None:
+    done: list[tuple[str, int]] = []
+    rings: list[int] = []
+
+    def work(item: str) -> None:
+        done.append((item, threading.get_ident()))
+        if item == "first":
+            slots.follow_up(threading.get_ident(), lambda: work("told of the first"))
+
+    slots: Slots[str] = Slots(1, work, on_free=lambda: rings.append(1), thread_ends=lambda: None)
+    slots.submit(["first", "second"])
+    until(lambda: rings, "nothing is left to do")
+    (thread_id,) = {thread_id for _, thread_id in done}
+
+    slots.follow_up(thread_id, lambda: work("told later"))
+    assert slots.busy() == 1
+    slots.wake()
+    until(lambda: len(done) == 4 and slots.is_idle(), "an idle slot is woken for it")
+    slots.close()
+    slots.follow_up(thread_id, lambda: work("too late"))
+
+    assert [item for item, _ in done] == ["first", "told of the first", "second", "told later"]
+    assert {thread_id for _, thread_id in done} == {thread_id}
+
+
+def test_who_was_told_that_a_slot_is_busy_hears_when_it_is_not(crowd: Crowd) -> None:
+    """And who was not told needs no second ring for the same work."""
+    ran_on: list[int] = []
+    both, gate = threading.Barrier(2), threading.Event()
+
+    def work(item: str) -> None:
+        ran_on.append(threading.get_ident())
+        if item == "beside another":
+            both.wait(20)
+
+    def wait_at_the_gate() -> None:
+        gate.wait(20)
+
+    slots: Slots[str] = Slots(2, work, on_free=crowd._ring, thread_ends=lambda: None)
+    slots.submit(["beside another"] * 2)
+    until(lambda: crowd.rings == 2, "both are done")
+
+    followed = threading.Event()
+    slots.follow_up(ran_on[0], followed.set)
+    slots.wake()
+    assert followed.wait(20)
+    slots.follow_up(ran_on[0], wait_at_the_gate)
+    slots.submit(["while a follow-up hangs"])
+    until(lambda: crowd.rings == 3, "the other slot did it and is free again")
+    assert ran_on[2] == ran_on[1] != ran_on[0]
+
+    assert (slots.busy(), slots.free()) == (1, 1)
+    gate.set()
+    until(lambda: crowd.rings == 4, "the slot is free again")
+    assert slots.is_idle()
+    slots.close()
+
+
+class FakeLink(Link):
+    """Answers takes from a store."""
+
+    def __init__(self, store: list[str]) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self.store = store
+        self.limits: list[int] = []
+
+    def run(self, call: Any, timeout_s: float | None = None) -> Any:
+        limit = int(call.args[1])
+        self.limits.append(limit)
+        part, self.store[:] = self.store[:limit], self.store[limit:]
+        return Taken([ClaimedJob(one, b"", 1, "q") for one in part], 0)
+
+
+def sources_with(
+    order: Order, *stores: list[str], run_s: float | None = 0.001
+) -> tuple[Sources, list[FakeLink]]:
+    links = [FakeLink(store) for store in stores]
+    sources = [
+        Source(QueueOptions(keys=keys(f"q{number}"), handler=zoo.work), link)
+        for number, link in enumerate(links)
+    ]
+    for source in sources:
+        source.pace.run_s = run_s
+    return Sources(sources, order), links
+
+
+def test_a_take_asks_for_what_can_begin_and_for_what_may_wait() -> None:
+    sources, (link,) = sources_with("strict", [str(one) for one in range(100)])
+
+    haul = sources.take("w", 2, BUFFER_S)
+
+    assert link.limits == [2 + 50]
+    assert (len(haul.jobs), haul.asked, haul.is_full) == (52, 52, True)
+    assert len(sources.take("w", 100, BUFFER_S).jobs) == 48
+    assert link.limits[-1] == MOST_AT_ONCE
+
+
+def test_no_take_is_sent_for_nothing() -> None:
+    sources, (link,) = sources_with("strict", ["a"])
+
+    assert sources.take("w", 0, 0.0).asked == 0
+
+    assert link.limits == []
+
+
+def test_the_jobs_of_two_queues_take_turns_in_the_line() -> None:
+    sources, _ = sources_with("round-robin", ["a1", "a2", "a3"], ["b1", "b2", "b3"])
+
+    haul = sources.take("w", 0, BUFFER_S)
+
+    assert [job.id for _, job in haul.jobs] == ["a1", "b1", "a2", "b2", "a3", "b3"]
+    assert not haul.is_full
+
+
+@pytest.mark.parametrize("run_s", [None, 2 * SHORT_S])
+@pytest.mark.parametrize("order", ["strict", "round-robin"])
+def test_jobs_of_a_later_queue_do_not_pass_by_one_whose_jobs_may_not_wait(
+    order: Order, run_s: float | None
+) -> None:
+    sources, (first, second) = sources_with(order, ["long"], ["short"])
+    sources.all[0].pace.run_s = run_s
+
+    assert sources.take("w", 0, BUFFER_S).asked == 0
+    assert (first.limits, second.limits) == ([], [])
+    assert [job.id for _, job in sources.take("w", 1, BUFFER_S).jobs] == ["long"]
