@@ -18,7 +18,7 @@ from emq_django.worker import drain, log
 from emq_django.worker.afterwards import tell_of_end
 from emq_django.worker.ends import LONGEST_S, Ends
 from emq_django.worker.leases import Keeper, Lease
-from emq_django.worker.pace import BUFFER_S, MOST_AHEAD, MOST_AT_ONCE
+from emq_django.worker.pace import BUFFER_S, MOST_AHEAD, MOST_AT_ONCE, WORTH_A_SLOT_S
 from emq_django.worker.pauses import jitter
 from emq_django.worker.run import Execution
 from emq_django.worker.slots import Slots
@@ -104,13 +104,14 @@ class Crew:
         self._begun += len(begin)
         self.slots.low_mark = len(begin) // 2 if len(begin) > self._options.concurrency else -1
         if begin:
-            self.slots.submit(begin)
+            self.slots.submit(begin, hands=self._worth_it(begin))
 
     def look_after(self) -> None:
         """Report ends that have waited for long enough; hand back what was taken too early."""
         if self.ends.ripe() or (self.ends.waiting() and self.slots.is_idle()):
             self.ends.flush()
         self.slots.wake()
+        self.slots.spread(LONGEST_S)
         if self.slots.still_s() > _STILL_S:
             self._streak = 0
             self.clear_line()
@@ -127,6 +128,13 @@ class Crew:
         """Let idle threads end."""
         self.keeper.stop()
         self.slots.close()
+
+    def _worth_it(self, leases: Sequence[Lease]) -> int | None:
+        """Return how many slots these jobs are worth, None for any number."""
+        paces = [lease.source.pace for lease in leases]
+        if not all(pace.is_short for pace in paces):
+            return None
+        return math.ceil(sum(pace.expected_s() for pace in paces) / WORTH_A_SLOT_S)
 
     def _left(self) -> float:
         """Return how many more jobs may begin before this worker ends."""

@@ -11,6 +11,7 @@ from typing import Final
 
 BUFFER_S: Final = 0.05  # work that may wait in line in one process
 SHORT_S: Final = 0.005  # a longer job gains nothing: the wait for the network is a trifle beside it
+WORTH_A_SLOT_S: Final = 0.001  # less work is done before a further thread has woken for it
 MOST_AT_ONCE: Final = 100  # jobs per take: a script holds the server for a millisecond or so
 MOST_AHEAD: Final = 200
 _SHORTEST_S: Final = 1e-6

@@ -19,6 +19,7 @@ from emq_django.worker.log import logger
 T = TypeVar("T")
 
 _JOIN_S: Final = 1.0
+_LONG_S: Final = 0.01
 
 
 class _Place:
@@ -27,15 +28,17 @@ class _Place:
     Attributes:
         follow_ups: what this thread does before anything else.
         changed: notified when there is something to do.
+        began_s: when it began with what it does.
         is_busy: whether it works, or has something to follow up.
         owes_ring: whether it has done work since its last ring.
     """
 
-    __slots__ = ("changed", "follow_ups", "is_busy", "owes_ring")
+    __slots__ = ("began_s", "changed", "follow_ups", "is_busy", "owes_ring")
 
     def __init__(self, lock: threading.Lock) -> None:
         self.follow_ups: deque[Callable[[], None]] = deque()
         self.changed = threading.Condition(lock)
+        self.began_s = 0.0
         self.is_busy = False
         self.owes_ring = False
 
@@ -68,6 +71,7 @@ class Slots(Generic[T]):
         self._places: dict[int, _Place] = {}  # by thread
         self._idle: dict[_Place, None] = {}  # the last one is woken first
         self._asleep: list[_Place] = []  # of those, who has something to follow up
+        self._hands = count  # so many may be at work at once
         self._busy = 0
         self._owed_rings = 0
         self._was_missed = False  # somebody waits for a slot to be free, whatever it does now
@@ -104,14 +108,27 @@ class Slots(Generic[T]):
         with self._lock:
             return time.monotonic() - self._moved_s if self._line else 0.0
 
-    def submit(self, items: Sequence[T]) -> None:
-        """Put items in line."""
+    def submit(self, items: Sequence[T], hands: int | None = None) -> None:
+        """Put items in line. ``hands``: how many slots are worth being at work at once, if not all.
+
+        Threads that work on trifles get in each other's way. Whether it was one is seen by
+        ``spread``, which has to be called soon, for as long as something is in line.
+        """
+        now_s = time.monotonic()
         with self._lock:
             if not self._line:
-                self._moved_s = time.monotonic()
+                self._moved_s = now_s
             self._line.extend(items)
+            self._hands = self._count if hands is None else hands + self._held_up(now_s)
             self._wake_asleep()
-            self._summon(len(items))
+            self._summon(min(len(items), self._hands - self._busy))
+
+    def spread(self, still_s: float) -> None:
+        """Wake a slot for each in line, if none has come to its turn for longer than this."""
+        if self.still_s() > still_s:
+            with self._lock:
+                self._hands = self._count
+                self._summon(len(self._line))
 
     def follow_up(self, thread_id: int, work: Callable[[], None]) -> None:
         """Have the slot that is this thread do ``work`` next; one that has ended does not.
@@ -152,15 +169,22 @@ class Slots(Generic[T]):
                 thread.join(max(deadline_s - time.monotonic(), 0.0))
 
     def _summon(self, more: int) -> None:
-        """Have threads for so many more; the lock is held."""
-        wanted = min(self._count, self._busy + len(self._line))
-        while len(self._threads) < wanted:
+        """Have so many threads look at the line; the lock is held."""
+        more = max(more, 0)
+        woken = min(more, len(self._idle))
+        for _ in range(woken):
+            self._wake(next(reversed(self._idle)))
+        for _ in range(min(more - woken, self._count - len(self._threads))):
             name = f"emq-slot-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
-        for _ in range(min(more, len(self._idle))):
-            self._wake(next(reversed(self._idle)))
+
+    def _held_up(self, now_s: float) -> int:
+        """Return how many have been at one piece of work for long: those are no hands."""
+        return sum(
+            place.is_busy and now_s - place.began_s > _LONG_S for place in self._places.values()
+        )
 
     def _wake_asleep(self) -> None:
         for place in self._asleep:
@@ -185,9 +209,11 @@ class Slots(Generic[T]):
             line = len(self._line)
             work = self._pick(place)
             is_low = len(self._line) == self.low_mark < line
-            rings = work is None and (place.owes_ring or self._was_missed)
-            if rings:
+            is_last = work is None and (self._closed or not self._line)  # else others go on
+            rings = is_last and (place.owes_ring or self._was_missed)
+            if work is None:
                 self._owe_ring(place, owes=False)
+            if rings:
                 self._was_missed = False
         if rings or is_low:
             self._on_free()
@@ -204,9 +230,10 @@ class Slots(Generic[T]):
         """Take what this slot does next, and count it as busy or not; the lock is held."""
         work: Callable[[], None] | None = None
         if place.follow_ups:
+            place.began_s = time.monotonic()
             work = place.follow_ups.popleft()
-        elif self._line and not self._closed:
-            self._moved_s = time.monotonic()
+        elif self._line and not self._closed and self._busy - place.is_busy < self._hands:
+            self._moved_s = place.began_s = time.monotonic()
             self._owe_ring(place, owes=True)
             work = partial(self._work, self._line.popleft())
         self._count_busy(place, is_busy=work is not None)

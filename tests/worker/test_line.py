@@ -115,6 +115,33 @@ def test_nothing_waits_behind_a_long_one_while_a_slot_is_free(crowd: Crowd) -> N
     assert crowd.begun == ["long", *map(str, range(20))]
 
 
+def test_a_trifle_wakes_one_slot_and_what_stands_still_behind_it_the_others() -> None:
+    crowd = Crowd(3)
+    crowd.slots.submit(["long", "a", "b"], hands=1)
+    until(lambda: crowd.begun == ["long"], "one slot was woken, and keeps at it")
+    crowd.slots.submit(["c"], hands=1)
+    assert (crowd.slots.busy(), crowd.slots.line()) == (1, ["a", "b", "c"])
+
+    crowd.slots.spread(still_s=60)
+    assert crowd.slots.line() == ["a", "b", "c"]
+    crowd.slots.spread(still_s=0)
+    until(lambda: not crowd.slots.line() and crowd.slots.busy() == 1, "the others did the rest")
+
+    assert sorted(crowd.begun) == ["a", "b", "c", "long"]
+    crowd.gate.set()
+    crowd.slots.close()
+
+
+def test_a_slot_is_woken_for_more_although_another_was_for_less() -> None:
+    crowd = Crowd(3)
+    crowd.slots.submit(["long 1"], hands=1)
+    until(lambda: crowd.slots.busy() == 1, "it runs")
+    crowd.slots.submit(["long 2", "long 3"], hands=50)
+    until(lambda: crowd.slots.busy() == 3, "all run")
+    crowd.gate.set()
+    crowd.slots.close()
+
+
 def test_what_has_not_begun_can_be_recalled(crowd: Crowd) -> None:
     crowd.slots.submit(["long 1", "long 2", "a", "b"])
     until(lambda: crowd.slots.busy() == 2, "both run")
