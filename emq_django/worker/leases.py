@@ -105,7 +105,7 @@ class Lease:
         """Have this process killed when the run takes longer; False when nobody is there to."""
         if self.region is None:
             return False
-        self.region.started(self.slot, time.monotonic() + limit_s)
+        self.region.limited(self.slot, time.monotonic() + limit_s)
         return True
 
     def leave(self) -> None:

@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 from emq_django.protocol.keyspace import id_bytes, id_text
 
-_HEADER: Final = struct.Struct("<ddqqq")  # beat_s, asked_s, jobs started, slots used so far, spare
-_BEAT_AT, _ASKED_AT, _JOBS_AT, _USED_AT = 0, 8, 16, 24
+_BEAT_AT, _ASKED_AT, _USED_AT = 0, 8, 16  # beat_s, asked_s, slots used so far
 _HEADER_BYTES: Final = 64
 _CONNECTIONS: Final = 192  # numbers of open connections; further ones are not noted
 # state, tries, queue, bytes of the id, lease_ms, token, began_s, until_s, deadline_s, helped_s, id
@@ -31,6 +30,7 @@ _ID_AT: Final = _SLOT.size
 _ID_BYTES: Final = 72  # a longer id (another speaker's) is found by the mark on its row
 SLOT_BYTES: Final = 128
 _ASKED_TO_END_AT: Final = _ID_AT + _ID_BYTES  # the mark of the job that is asked to, 4 bytes
+_WHOLE_SLOT: Final = struct.Struct(f"{_SLOT.format}{_ID_BYTES}sI")
 
 _DOUBLE: Final = struct.Struct("<d")
 _NUMBER: Final = struct.Struct("<q")
@@ -87,7 +87,8 @@ class Region:
         self._connections_at = offset + _HEADER_BYTES
         self._slots_at = self._connections_at + 8 * _CONNECTIONS
         self._slots = slots
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # connections are opened by any thread
+        self._used = 0
         self._free = list(range(slots))
         self._free.reverse()
 
@@ -95,6 +96,7 @@ class Region:
         """Forget everything (parent, before it forks a child into this region)."""
         end = self._slots_at + SLOT_BYTES * self._slots
         self._map[self._at : end] = bytes(end - self._at)
+        self._used = 0
         self.beat()
 
     def beat(self) -> None:
@@ -113,41 +115,37 @@ class Region:
         """Return when the last take was sent that found nothing more (parent)."""
         return float(_DOUBLE.unpack_from(self._map, self._at + _ASKED_AT)[0])
 
-    def jobs(self) -> int:
-        """Return how many jobs the child has started."""
-        return int(_NUMBER.unpack_from(self._map, self._at + _JOBS_AT)[0])
-
     def hold(
         self, queue: int, job_id: str, token: int, tries: int, lease_ms: int, until_s: float
     ) -> int:
-        """Note a job; returns its slot, -1 where there is no room for it."""
+        """Note a job; returns its slot, -1 where there is no room for it. For one thread only."""
         raw = id_bytes(job_id)
-        with self._lock:
-            if not self._free or len(raw) > _ID_BYTES:
-                return -1
-            index = self._free.pop()
-            used = int(_NUMBER.unpack_from(self._map, self._at + _USED_AT)[0])
-            if index >= used:
-                _NUMBER.pack_into(self._map, self._at + _USED_AT, index + 1)
+        if not self._free or len(raw) > _ID_BYTES:
+            return -1
+        index = self._free.pop()
+        if index >= self._used:
+            self._used = index + 1
+            _NUMBER.pack_into(self._map, self._at + _USED_AT, self._used)
         at = self._slot_at(index)
-        self._map[at + _ID_AT : at + _ID_AT + len(raw)] = raw
-        _SLOT.pack_into(
+        _WHOLE_SLOT.pack_into(
             self._map, at, State.FREE, min(tries, 65_535), queue, len(raw),
-            min(lease_ms, 2**32 - 1), token, 0.0, until_s, 0.0, 0.0,
+            min(lease_ms, 2**32 - 1), token, 0.0, until_s, 0.0, 0.0, raw, 0,
         )  # fmt: skip
-        _MARK.pack_into(self._map, at + _ASKED_TO_END_AT, 0)
         self._map[at] = State.HELD
         return index
 
     def started(self, index: int, deadline_s: float = 0.0) -> None:
         """Note that a job's handler is called now, and by when it must have ended."""
-        with self._lock:
-            _NUMBER.pack_into(self._map, self._at + _JOBS_AT, self.jobs() + 1)
         if index >= 0:
             at = self._slot_at(index)
             _DOUBLE.pack_into(self._map, at + _BEGAN_AT, time.monotonic())
             _DOUBLE.pack_into(self._map, at + _DEADLINE_AT, deadline_s)
             self._map[at] = State.STARTED
+
+    def limited(self, index: int, deadline_s: float) -> None:
+        """Note by when a job that runs must have ended."""
+        if index >= 0:
+            _DOUBLE.pack_into(self._map, self._slot_at(index) + _DEADLINE_AT, deadline_s)
 
     def settling(self, index: int) -> None:
         """Note that the job's end is being reported; there is nothing left to be limited."""
@@ -187,8 +185,7 @@ class Region:
         """Empty a slot."""
         if index >= 0:
             self._map[self._slot_at(index)] = State.FREE
-            with self._lock:
-                self._free.append(index)
+            self._free.append(index)
 
     def slots(self) -> list[Slot]:
         """Return the slots in use (parent)."""

@@ -30,7 +30,16 @@ def test_what_is_held_can_be_read(region: Region) -> None:
     assert (slot.id, slot.token, slot.queue, slot.tries) == ("JOB00000000001", 7, 2, 1)
     assert (slot.state, slot.lease_ms) == (State.STARTED, 30_000)
     assert (slot.until_s, slot.deadline_s) == (LATER_S, LATER_S + 5)
-    assert region.jobs() == 1
+
+
+def test_a_limit_that_comes_later_keeps_the_time_at_which_the_run_began(region: Region) -> None:
+    place = hold(region)
+    region.started(place)
+    (before,) = region.slots()
+
+    region.limited(place, LATER_S + 5)
+
+    assert region.slots() == [before._replace(deadline_s=LATER_S + 5)]
 
 
 def test_a_dropped_slot_is_used_again(region: Region) -> None:
