@@ -47,6 +47,12 @@ def alias_of(queue: str) -> str | None:
 
 
 @cache
+def kind_of(alias: str) -> type:
+    """Return the class of a backend. Django makes one for each thread, and looks it up slowly."""
+    return type(task_backends[alias])
+
+
+@cache
 def _backends() -> dict[str, tuple[str, ...]]:
     """Return the ``QUEUES`` of each backend of this package, by alias."""
     from emq_django.task_backend.backend import EmqBackend
@@ -66,6 +72,7 @@ def _reset(*, setting: str, **_: object) -> None:
     if setting in {"EMQ", "TASKS"}:
         served.cache_clear()
         _backends.cache_clear()
+        kind_of.cache_clear()
 
 
 setting_changed.connect(_reset, dispatch_uid="emq_django.task_backend.queues")

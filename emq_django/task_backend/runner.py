@@ -33,13 +33,12 @@ from emq_django.task_backend.compat import (
     TaskError,
     TaskResultStatus,
     normalize_json,
-    task_backends,
     task_finished,
     task_started,
 )
 from emq_django.task_backend.context import EmqTaskContext, Run
 from emq_django.task_backend.failures import PayloadRefused, TaskExpired, TriesUsedUp
-from emq_django.task_backend.queues import alias_of
+from emq_django.task_backend.queues import alias_of, kind_of
 from emq_django.task_backend.results import EmqTaskResult
 from emq_django.worker import aio, limits
 from emq_django.worker.afterwards import is_ctrl_c
@@ -220,7 +219,7 @@ def _while_handling(exc: BaseException | None, act: Callable[[], None]) -> None:
 def _send(signal: Signal, result: EmqTaskResult[..., Any]) -> None:
     """Tell the receivers, whose troubles are none of the job's: they get a line in the log."""
     try:
-        signal.send_robust(sender=type(task_backends[result.backend]), task_result=result)
+        signal.send_robust(sender=kind_of(result.backend), task_result=result)
     except BaseException as exc:
         # send_robust logs and swallows what is an Exception; sys.exit() in a receiver is none.
         if is_ctrl_c(exc):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from emq_django.protocol.ids import is_branded, minted_ms
+from emq_django.protocol.ids import minted_or_none
 from emq_django.worker.failure import one_line
 
 if TYPE_CHECKING:
@@ -175,9 +175,10 @@ def _waited_ms(job: ClaimedJob) -> float | None:
 
     A job that ran before, or that asks for a time of its own, waited for something else.
     """
-    if job.attempts != 1 or not is_branded(job.id) or b'"run_after":' in job.payload[-400:]:
+    at_ms = minted_or_none(job.id)
+    if at_ms is None or job.attempts != 1 or b'"run_after":' in job.payload[-400:]:
         return None
-    return max(time.time() * 1_000 - minted_ms(job.id), 0.0)
+    return max(time.time() * 1_000 - at_ms, 0.0)
 
 
 class JsonLines(logging.Formatter):

@@ -81,7 +81,6 @@ def done_mark_ms(job_id: str, now_ms: int, enqueue_deadline_ms: int) -> int:
     >>> done_mark_ms("JOB00000000000", now_ms, enqueue_deadline_ms=4_000)
     0
     """
-    if not ids.is_branded(job_id):
-        return 0
+    at_ms = ids.minted_or_none(job_id)
     horizon_ms = 2 * enqueue_deadline_ms
-    return horizon_ms if now_ms - ids.minted_ms(job_id) < horizon_ms else 0
+    return 0 if at_ms is None or now_ms - at_ms >= horizon_ms else horizon_ms
