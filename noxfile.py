@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import nox
 
-nox.needs_version = ">=2025.5"
+nox.needs_version = ">=2025.11.12"
 # No interpreter is downloaded: a pair runs where its Python is installed.
-nox.options.default_venv_backend = "venv"
+nox.options.download_python = "never"
+nox.options.default_venv_backend = "uv|venv"
 nox.options.reuse_venv = "yes"
 
 PAIRS = [

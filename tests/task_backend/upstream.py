@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 from argparse import ArgumentParser
+from importlib.util import find_spec
 from pathlib import Path
 
 import django
@@ -75,7 +76,9 @@ def main() -> int:
 def download(folder: Path) -> Path:
     """Download the source of the installed Django; its build requirements come along."""
     wanted = f"django=={django.get_version()}"
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    # An environment that uv made has no pip; the Python that it was made from has.
+    python = sys.executable if find_spec("pip") else f"{sys.base_prefix}/bin/python3"
+    pip = [python, "-m", "pip", "download", "--quiet", "--no-deps"]
     subprocess.run([*pip, "--no-binary", "django", "--dest", str(folder), wanted], check=True)
     return next(folder.glob("*.tar.gz"))
 
