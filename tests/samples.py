@@ -273,6 +273,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     ),
     "hasten": (lambda q: operate.hasten(q, [NOT_DUE, PENDING]),),
     "lapse": (lambda q: operate.lapse(q, [(ACTIVE, "3"), (ACTIVE_IN_LANE, ""), (PENDING, "")]),),
+    "once": (lambda q: operate.once(q, "send", 60_000),),
     "drop_ghosts": (
         lambda q: operate.drop_ghosts(q, [NEW, PENDING]),
         lambda q: operate.drop_ghosts(q, [NEW, IN_LANE], LANE),

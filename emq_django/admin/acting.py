@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from emq_django.admin import words
-from emq_django.admin.tokens import COPIES_S
+from emq_django.admin.tokens import ANSWER_S
 from emq_django.admin.words import Problem
 from emq_django.conf import conf, keys
 from emq_django.connections import admin_wire_for
@@ -26,6 +26,7 @@ from emq_django.reading import ask_each
 
 PER_SCRIPT: Final = 100
 _MOST_SWEEPS: Final = 10  # of 100 each; the workers sweep the rest
+_MARK_MS: Final = 2 * ANSWER_S * 1_000  # outlives every form that could be sent again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ def copy(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
         else:
             lane = _lane_of(row) or _lane_of(result)
             call = enqueue.readmit(
-                queue, job.copy_id, payload.value, lane or None, mark_ms=2 * COPIES_S * 1_000
+                queue, job.copy_id, payload.value, lane or None, mark_ms=_MARK_MS
             )
             (answer,) = ask_each(wire, [call])
             verdict = answer if isinstance(answer, Exception) else [answer]
@@ -179,6 +180,11 @@ def change_lanes(queue: Queue, verb: str, names: Sequence[str], number: int) -> 
     for lane, answer in zip(names, answers, strict=True):
         outcome.note([lane], answer if isinstance(answer, Exception) else [answer], counts_as_done)
     return outcome
+
+
+def is_first(queue: Queue, send: str) -> bool:
+    """Tell whether a form is sent for the first time, and mark it as sent. Raises EmqError."""
+    return bool(admin_wire_for(queue).run(operate.once(queue, send, _MARK_MS)))
 
 
 JOB_VERBS: Final[dict[str, Callable[[Queue, Jobs, str], Outcome]]] = {

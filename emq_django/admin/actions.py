@@ -155,6 +155,8 @@ def ask_back(press: Press, verb: Verb, count: int | None, **more: Any) -> HttpRe
     kept = [("id", value) for value in selected]
     if verb.name == "copy":
         kept.append(("copies", tokens.copies_token(selected)))
+    if verb.once:
+        kept.append(("once", tokens.once_token()))
     context = {
         "verb": verb,
         "count": count,
@@ -228,6 +230,11 @@ def _on_queue(press: Press, verb: Verb) -> HttpResponseBase:
     audit.record(press.request, verb, press.queue, outcome)
     _tell(press.request, verb, outcome)
     return SeeOther(press.back)
+
+
+def sent_before() -> str:
+    """Return what a form is told that was sent twice."""
+    return _("This was sent before; it is not done a second time.")
 
 
 def _tell(request: HttpRequest, verb: Verb, outcome: Outcome) -> None:

@@ -61,6 +61,7 @@ class Verb:
     confirm: Confirm = Confirm.NO
     explain: Text | str = ""  # what happens next, and what can't be undone
     deletes: bool = False
+    once: bool = False  # a second send would do it again: its form carries a token of one use
     number: str = ""  # the field of the form that goes with it
 
 
@@ -170,6 +171,7 @@ _ALL: Final = (
         name="retry_all",
         codename="retry_job",
         scope=Scope.MATCHING,
+        once=True,
         tabs=frozenset({Tab.DEAD}),
         confirm=Confirm.YES,
         label=_("Retry all matching"),
@@ -183,6 +185,7 @@ _ALL: Final = (
         name="delete_all",
         codename="delete_job",
         scope=Scope.MATCHING,
+        once=True,
         tabs=frozenset({Tab.SCHEDULE, Tab.DEAD}),
         confirm=Confirm.TYPED,
         deletes=True,
@@ -212,6 +215,7 @@ _ALL: Final = (
         name="drain",
         codename="drain_queue",
         scope=Scope.QUEUE,
+        once=True,
         confirm=Confirm.TYPED,
         deletes=True,
         label=_("Drain pending"),
@@ -277,6 +281,7 @@ _ALL: Final = (
         name="fire_schedule",
         codename="add_job",
         scope=Scope.SCHEDULE,
+        once=True,
         label=_("Fire now"),
         past=_("Fired the periodic task"),
     ),

@@ -11,8 +11,9 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
-from emq_django.admin import audit, render, words
-from emq_django.admin.acting import Outcome
+from emq_django.admin import audit, render, tokens, words
+from emq_django.admin.acting import Outcome, is_first
+from emq_django.admin.actions import sent_before
 from emq_django.admin.base import SeeOther
 from emq_django.admin.redact import mask_secrets
 from emq_django.admin.registry import VERBS, Scope, Verb
@@ -48,6 +49,7 @@ class ScheduleRow:
     next: Moment | None
     trouble: str
     verbs: list[Verb]
+    once: str  # what its form carries, so that nothing is fired by a second send
 
 
 def show(page: PagesAdmin, request: HttpRequest) -> HttpResponseBase:
@@ -100,6 +102,7 @@ def _row(request: HttpRequest, links: Links, one: Standing) -> ScheduleRow:
         next=words.stamp(one.next_ms) if one.next_ms is not None else None,
         trouble=render.one_line(one.trouble, 300),
         verbs=verbs,
+        once=tokens.once_token() if any(verb.once for verb in verbs) else "",
     )
 
 
@@ -113,14 +116,22 @@ def _press(page: PagesAdmin, request: HttpRequest) -> HttpResponseBase:
     if not may(request, verb.codename):
         raise PermissionDenied
     try:
-        queue = operate.entry_called(name).queue.name
+        named = operate.entry_called(name).queue
     except EmqError as exc:
         messages.error(request, mask_secrets(render.one_line(str(exc), 300)))
         return back
+    queue = named.name
     if not may(request, verb.codename, queue):
         raise PermissionDenied
     outcome, job_id = Outcome(), ""
+    send = tokens.once_from(request.POST.get("once", ""))
+    if verb.once and not send:
+        messages.warning(request, _("The page was open for too long. Press the button again."))
+        return back
     try:
+        if verb.once and not is_first(named, send):
+            messages.warning(request, sent_before())
+            return back
         job_id, changed = _ACTS[verb.name](name)
     except Exception as exc:  # noqa: BLE001 - a task's own enqueue runs code of the project
         outcome.failed, outcome.problem = 1, words.problem(exc)

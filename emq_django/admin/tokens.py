@@ -1,13 +1,15 @@
 """Ids as a URL or a form carries them. Foreign speakers make up ids of any bytes.
 
 The question before a copy carries the ids of the copies: sent twice, it makes the same jobs, which
-the server knows.
+the server knows. What else would be done a second time by a form that is sent twice carries a token
+of one use, which the server marks as used.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,9 +18,10 @@ from django.core import signing
 from emq_django.protocol.ids import is_branded, mint
 from emq_django.protocol.keyspace import id_bytes, id_text
 
-COPIES_S: Final = 24 * 3_600  # how long an answer to the question is taken
+ANSWER_S: Final = 24 * 3_600  # how long an answer to a question is taken
 _LONGEST_CURSOR_BYTES = 512
 _SALT: Final = "emq_django.admin.copies"
+_ONCE_SALT: Final = "emq_django.admin.once"
 
 
 def cursor_token(job_id: str) -> str | None:
@@ -53,7 +56,21 @@ def copies_token(values: Sequence[str]) -> str:
 def copies_from(token: str) -> dict[str, str]:
     """Return the new id of each selected value; none for a token that is old or none of ours."""
     try:
-        found: dict[str, str] = signing.loads(token, salt=_SALT, max_age=COPIES_S)
+        found: dict[str, str] = signing.loads(token, salt=_SALT, max_age=ANSWER_S)
     except signing.BadSignature:
         return {}
+    return found
+
+
+def once_token() -> str:
+    """Return what a form carries that is good for one send."""
+    return signing.dumps(secrets.token_urlsafe(12), salt=_ONCE_SALT)
+
+
+def once_from(token: str) -> str:
+    """Return which send a token is good for; nothing for one that is old or none of ours."""
+    try:
+        found: str = signing.loads(token, salt=_ONCE_SALT, max_age=ANSWER_S)
+    except signing.BadSignature:
+        return ""
     return found

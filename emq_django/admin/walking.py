@@ -24,13 +24,25 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
-from emq_django.admin import actions, asking, audit, bands, bulk, filters, paging, render, words
+from emq_django.admin import (
+    acting,
+    actions,
+    asking,
+    audit,
+    bands,
+    bulk,
+    filters,
+    paging,
+    render,
+    tokens,
+    words,
+)
 from emq_django.admin.asking import Ask, Tab
 from emq_django.admin.base import SeeOther
 from emq_django.admin.bulk import Walk
 from emq_django.admin.registry import VERBS, Confirm, Verb
 from emq_django.admin.rights import may
-from emq_django.conf import conf
+from emq_django.conf import conf, keys
 from emq_django.errors import EmqError
 from emq_django.models import Queue
 
@@ -58,9 +70,15 @@ def begin(press: Press, verb: Verb) -> HttpResponseBase:
     wrong_name = False
     if press.confirmed and verb.confirm is Confirm.TYPED:
         wrong_name = press.request.POST.get("name", "").strip() != press.queue
-    if not press.confirmed or wrong_name:
+    send = tokens.once_from(press.request.POST.get("once", ""))
+    if not press.confirmed or wrong_name or not send:
         more = {"wrong_name": wrong_name, "at_most": bool(ask.sieve)}
         return actions.ask_back(replace(press, ask=ask), verb, count, **more)
+    try:
+        if not acting.is_first(keys(press.queue), send):
+            return press.answer(messages.WARNING, actions.sent_before())
+    except EmqError as exc:
+        return press.answer(messages.ERROR, str(exc))
     bounds = paging.bounds_of(ask, now_ms)
     walk = Walk(
         verb=verb.name,

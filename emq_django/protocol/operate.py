@@ -25,6 +25,7 @@ _DRAIN = scripts.load("drain")
 _OBLITERATE = scripts.load("obliterate")
 _HASTEN = scripts.load("hasten")
 _LAPSE = scripts.load("lapse")
+_ONCE = scripts.load("once")
 _DROP_GHOSTS = scripts.load("drop_ghosts")
 
 
@@ -162,6 +163,12 @@ def lapse(queue: Queue, claims: Sequence[tuple[str, str]]) -> Call[list[bool]]:
     valid_count(len(claims), "claims")
     pairs = tuple(id_bytes(part) for claim in claims for part in claim)
     return Call(_LAPSE, (queue.active, queue.base), pairs, _yes_or_no)
+
+
+def once(queue: Queue, send: str, ms: int) -> Call[bool]:
+    """Mark for ``ms`` that a form was sent. False: it was sent before."""
+    key = queue.base + b"dj:once:" + id_bytes(send)
+    return Call(_ONCE, (key,), (valid_ms(ms, "ms", least=1),), bool)
 
 
 def drop_ghosts(queue: Queue, job_ids: Sequence[str], lane: str = "") -> Call[list[bool]]:

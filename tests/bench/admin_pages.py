@@ -165,6 +165,7 @@ def _retry_all(client: Any, redis: Any, dead: int) -> None:
 
     from emq_django.admin import bulk
     from emq_django.admin.links import Links
+    from emq_django.admin.tokens import once_token
 
     redis.flushdb(asynchronous=True)  # a million rows take longer than a client waits
     _fill(redis, "dead", "dead", "5", dead)
@@ -178,7 +179,7 @@ def _retry_all(client: Any, redis: Any, dead: int) -> None:
         time.perf_counter(),
         1,
     )
-    answer = client.post(url, {"action": "retry_all", "confirmed": "1"})
+    answer = client.post(url, {"action": "retry_all", "confirmed": "1", "once": once_token()})
     while "/walk/" in answer["Location"]:
         state = answer["Location"]
         answer = client.post(state.split("?")[0], {"state": _state_of(state), "continue": "1"})

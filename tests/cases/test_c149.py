@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.contrib.admin.models import LogEntry
 
+from emq_django.admin.tokens import once_token
 from emq_django.protocol.ids import mint
 from tests.bench.admin_pages import FILL
 from tests.django.conftest import job_url, queue_url, text_of
@@ -96,7 +97,7 @@ def retry_all(client: Client, url: str) -> list[float]:
         took.append(time.monotonic() - began)
         return answer
 
-    answer = post(url, {"action": "retry_all", "confirmed": "1"})
+    answer = post(url, {"action": "retry_all", "confirmed": "1", "once": once_token()})
     while "/walk/" in answer["Location"]:
         where, _, state = answer["Location"].partition("?state=")
         answer = post(where, {"state": state.replace("%3A", ":"), "continue": "1"})

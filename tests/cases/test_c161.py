@@ -14,7 +14,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from emq_django.admin.links import Links
-from emq_django.admin.tokens import cursor_token
+from emq_django.admin.tokens import cursor_token, once_token
 from emq_django.models import Queue
 from emq_django.protocol import notes, settle
 from emq_django.protocol.ids import mint
@@ -122,7 +122,8 @@ def test_no_question_message_or_entry_does_either(evil: Jobs, root: Client, host
     check(root.post(url, {"action": "delete", "id": token}))
     check(root.post(url, {"action": hostile}, follow=True))
     check(root.post(url, {"action": "delete_all"}))
-    check(root.post(url, {"action": "delete_all", "confirmed": "1", "name": hostile}))
+    form = {"action": "delete_all", "confirmed": "1", "once": once_token()}
+    check(root.post(url, {**form, "name": hostile}))
     check(root.post(queue_url(evil.name), {"action": "pause"}))
     check(root.post(queue_url(evil.name), {"action": "pause", "confirmed": "1"}, follow=True))
     check(root.post(url, {"action": "retry", "id": token}, follow=True))

@@ -190,7 +190,7 @@ def test_odd_scores_cost_no_job(
 
 # Another slot's key, or no key but rows, or a look that takes what it finds.
 NEVER_REFUSED = {"register", "registered", "row", "result", "update_payload", "progress", "payload"}
-NEVER_REFUSED |= {"cancelled"}
+NEVER_REFUSED |= {"cancelled", "once"}
 NEVER_REFUSED |= OPERATING_SAMPLES.keys() - {
     "depth_note", "mend", "periodic_fire", "periodic_look", "periodic_pause",
 }  # fmt: skip # keys that carry a time in their names

@@ -277,6 +277,17 @@ def test_a_payload_is_replaced_only_in_place_of_the_one_that_was_meant(
 # --- Drain ----------------------------------------------------------------------------------------
 
 
+def test_a_send_is_the_first_one_time_until_its_mark_ends(
+    speaker: Speaker, client: Any, q: Queue
+) -> None:
+    sends = [speaker.run(operate.once(q, send, 60_000)) for send in ("a", "a", "b", "a")]
+
+    assert sends == [True, False, True, False]
+    assert 0 < client.pttl(q.base + b"dj:once:a") <= 60_000
+    client.delete(q.base + b"dj:once:a")
+    assert speaker.run(operate.once(q, "a", 60_000))
+
+
 @pytest.mark.parametrize("where", [JobSet.PENDING, JobSet.SCHEDULE, JobSet.DEAD, LANE])
 def test_a_drain_removes_one_batch_of_one_set_and_says_what_is_left(
     speaker: Speaker, client: Any, q: Queue, where: JobSet | str

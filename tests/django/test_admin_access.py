@@ -18,6 +18,7 @@ from django.urls import reverse
 from emq_django.admin.asking import Tab
 from emq_django.admin.base import PagesAdmin
 from emq_django.admin.registry import VERBS, Route, Scope, Verb
+from emq_django.admin.tokens import once_token
 from emq_django.admin.views import JobAdmin, QueueAdmin
 from emq_django.models import Job, Queue
 from emq_django.timetable import operate
@@ -122,6 +123,7 @@ def test_an_action_is_open_to_its_own_codename_and_to_no_other(
     url = place_of(verb, jobs, tab)
     target = "tick" if verb.scope is Scope.SCHEDULE else job_id
     form = {"action": verb.name, "id": target, "confirmed": "1", "name": "not its name"}
+    form["once"] = once_token()
     sight = SIGHT[verb.scope]
 
     for codenames in (

@@ -14,6 +14,7 @@ from django.db import DatabaseError, connection
 from django.test import Client, override_settings
 
 from emq_django.admin import acting
+from emq_django.admin.tokens import once_token
 from emq_django.conf import keys
 from emq_django.protocol import claim as claiming
 from emq_django.protocol import enqueue as admission
@@ -29,7 +30,8 @@ LANE, OTHER_LANE = "USR0123456789a", "USR0123456789b"
 
 
 def press(client: Client, jobs: Jobs, tab: str, action: str, *ids: str, **more: str) -> Any:
-    form = {"action": action, "id": list(ids), "confirmed": "1", **more}
+    once = once_token()
+    form = {"action": action, "id": list(ids), "confirmed": "1", "once": once, **more}
     return client.post(queue_url(jobs.name, f"?tab={tab}"), form)
 
 

@@ -12,6 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 
 from emq_django.admin import bulk, searching
+from emq_django.admin.tokens import once_token
 from emq_django.protocol import enqueue as admission
 from emq_django.protocol import lanes, metrics
 from emq_django.protocol.ids import mint
@@ -222,7 +223,7 @@ def test_an_action_on_one_band_leaves_the_others(bands: Bands, root: Client) -> 
     url = queue_url(bands[1].name, "?tab=dead&band=low")
 
     question = text_of(root.post(url, {"action": "delete_all"}))
-    form = {"action": "delete_all", "confirmed": "1", "name": bands[1].name}
+    form = {"action": "delete_all", "confirmed": "1", "once": once_token(), "name": bands[1].name}
     page = follow(root, root.post(url, form))
 
     assert "<strong>20</strong>" in question

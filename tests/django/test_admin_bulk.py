@@ -14,6 +14,7 @@ from django.db import DatabaseError
 from django.test import Client, override_settings
 
 from emq_django.admin import bulk
+from emq_django.admin.tokens import once_token
 from emq_django.protocol import enqueue as admission
 from emq_django.protocol.ids import mint
 from emq_django.signals import queue_action
@@ -35,6 +36,11 @@ def bury_many(jobs: Jobs, count: int, **fields: str) -> list[str]:
     pipe.zadd(jobs.keys.dead, dict.fromkeys(ids, 0))
     pipe.execute()
     return ids
+
+
+def answered(action: str, **more: str) -> dict[str, str]:
+    """What the form of a question sends."""
+    return {"action": action, "confirmed": "1", "once": once_token(), **more}
 
 
 def follow(client: Client, answer: Any) -> str:
@@ -140,6 +146,40 @@ def test_a_step_is_not_taken_twice(
     assert jobs.redis.zcard(jobs.keys.dead) == 1_500
 
 
+@pytest.mark.parametrize("action", ["retry_all", "delete_all", "drain"])
+def test_an_answer_that_is_sent_twice_begins_once(action: str, jobs: Jobs, root: Client) -> None:
+    """What came to the list between the two sends was not part of the question."""
+    tab = "pending" if action == "drain" else "dead"
+    bury_many(jobs, 20)
+    jobs.add_many(20)
+    question = text_of(root.post(queue_url(jobs.name, f"?tab={tab}"), {"action": action}))
+    (once,) = re.findall(r'name="once" value="([^"]+)"', question)
+
+    first = follow(root, press(root, jobs, tab, action, name=jobs.name, once=once))
+    bury_many(jobs, 5)
+    late = jobs.add_many(5)
+    second = follow(root, press(root, jobs, tab, action, name=jobs.name, once=once))
+
+    assert "20 done." in first
+    assert "sent before" in second
+    assert jobs.redis.zcard(jobs.keys.dead) == (25 if action == "drain" else 5)
+    assert jobs.redis.zscore(jobs.keys.pending, late[0]) is not None
+    assert len(entries()) == 1
+
+
+@pytest.mark.parametrize("once", ["", "ImEi:1aaaaa:bbbb"])
+def test_an_answer_to_a_question_that_is_too_old_is_asked_again(
+    once: str, jobs: Jobs, root: Client
+) -> None:
+    bury_many(jobs, 5)
+
+    answer = press(root, jobs, "dead", "retry_all", once=once)
+
+    assert answer.status_code == 200
+    assert "Are you sure?" in text_of(answer)
+    assert jobs.redis.zcard(jobs.keys.dead) == 5
+
+
 def test_two_operators_at_once_retry_each_job_once(
     jobs: Jobs, staff: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +261,7 @@ def test_only_what_matches_is_deleted(jobs: Jobs, root: Client) -> None:
 
     question = text_of(root.post(url, {"action": "delete_all"}))
     assert "at most 900" in question
-    answer = root.post(url, {"action": "delete_all", "confirmed": "1", "name": jobs.name})
+    answer = root.post(url, answered("delete_all", name=jobs.name))
     page = follow(root, answer)
 
     assert "300 done." in page
@@ -243,7 +283,7 @@ def test_scheduled_jobs_of_a_window_are_deleted_in_the_order_of_their_time(
     jobs.redis.zadd(jobs.keys.schedule, same)
     url = queue_url(jobs.name, "?tab=schedule&from=2030-01-01T00:00")
 
-    answer = root.post(url, {"action": "delete_all", "confirmed": "1", "name": jobs.name})
+    answer = root.post(url, answered("delete_all", name=jobs.name))
 
     assert "250 done." in follow(root, answer)
     assert jobs.redis.zcard(jobs.keys.schedule) == 250
@@ -253,7 +293,7 @@ def test_an_error_that_holds_a_secret_is_no_way_to_pick_jobs(jobs: Jobs, root: C
     bury_many(jobs, 5, last_error='{"password": "hunter2"}')
     url = queue_url(jobs.name, "?tab=dead&text=hunter2")
 
-    page = follow(root, root.post(url, {"action": "retry_all", "confirmed": "1"}))
+    page = follow(root, root.post(url, answered("retry_all")))
 
     assert "0 done." in page
     assert jobs.redis.zcard(jobs.keys.dead) == 5
@@ -265,7 +305,10 @@ def test_a_text_filter_is_only_for_those_who_see_contents(
     bury_many(jobs, 5, last_error="boom")
     client = staff("view_queue", "view_job", "retry_job")
 
-    for form in ({"action": "retry_all"}, {"action": "retry_all", "confirmed": "1"}):
+    for form in (
+        {"action": "retry_all"},
+        answered("retry_all"),
+    ):
         answer = client.post(queue_url(jobs.name, "?tab=dead&text=boom"), form)
         assert answer.status_code == 403
     assert jobs.redis.zcard(jobs.keys.dead) == 5
@@ -287,7 +330,10 @@ def test_a_drain_takes_what_waits_in_queue_and_lanes_and_nothing_else(
 
     question = text_of(root.post(url, {"action": "drain"}))
     assert "<strong>1639</strong>" in question
-    page = follow(root, root.post(url, {"action": "drain", "confirmed": "1", "name": jobs.name}))
+    page = follow(
+        root,
+        root.post(url, answered("drain", name=jobs.name)),
+    )
 
     assert "1639 done." in page
     assert jobs.redis.zcard(jobs.keys.pending) == 0
@@ -324,7 +370,10 @@ def test_a_drain_of_a_lane_leaves_the_others(jobs: Jobs, root: Client) -> None:
     jobs.add()
     url = queue_url(jobs.name, f"?lane={LANES[1]}")
 
-    follow(root, root.post(url, {"action": "drain", "confirmed": "1", "name": jobs.name}))
+    follow(
+        root,
+        root.post(url, answered("drain", name=jobs.name)),
+    )
 
     assert [jobs.redis.zcard(jobs.keys.lane(lane)) for lane in LANES] == [1, 0, 1]
     assert jobs.redis.zcard(jobs.keys.pending) == 1

@@ -14,7 +14,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from emq_django.admin.links import Links
-from emq_django.admin.tokens import copies_token
+from emq_django.admin.tokens import copies_token, once_token
 from emq_django.conf import keys
 from emq_django.protocol.ids import mint
 from tests.django.conftest import job_url, overview_url, queue_url, text_of
@@ -119,13 +119,16 @@ def test_pages_and_actions_in_every_state_of_the_server(
     make, told = FAULTS[fault]
     links = Links("admin")
     dead_list, job = queue_url(QUEUE, "?tab=dead"), job_url(QUEUE, job_id)
-    copies = copies_token([job_id])
+    copies, once, again = copies_token([job_id]), once_token(), once_token()
     actions: list[tuple[str, dict[str, Any]]] = [
         (dead_list, {"action": "retry", "id": job_id}),
         (dead_list, {"action": "delete", "id": job_id, "confirmed": "1"}),
-        (dead_list, {"action": "retry_all", "confirmed": "1"}),
+        (dead_list, {"action": "retry_all", "confirmed": "1", "once": once}),
         (queue_url(QUEUE), {"action": "pause", "confirmed": "1"}),
-        (queue_url(QUEUE), {"action": "drain", "confirmed": "1", "name": QUEUE}),
+        (
+            queue_url(QUEUE),
+            {"action": "drain", "confirmed": "1", "once": again, "name": QUEUE},
+        ),
         (job, {"action": "copy", "id": job_id, "confirmed": "1", "copies": copies}),
         (links.edit(QUEUE, job_id) or "", {"payload": "y", "digest": "", "confirmed": "1"}),
         (links.download(QUEUE, job_id) or "", {"download": "1"}),

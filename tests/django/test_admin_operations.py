@@ -13,8 +13,9 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from emq_django.admin import charts, health, workers
+from emq_django.admin.tokens import once_token
 from emq_django.conf import conf
-from emq_django.protocol import metrics
+from emq_django.protocol import metrics, settle
 from emq_django.protocol import workers as registry
 from emq_django.protocol.metrics import Depth, Figures, History, Stretch
 from emq_django.timetable import operate
@@ -309,7 +310,7 @@ def test_a_periodic_task_is_paused_resumed_and_fired(timetable: Jobs, root: Clie
     assert "nothing to change" in said(root, again)
     said(root, root.post(PERIODIC, {"action": "resume_schedule", "id": name}))
     assert not operate.standings()[-1].is_paused
-    said(root, root.post(PERIODIC, {"action": "fire_schedule", "id": name}))
+    said(root, root.post(PERIODIC, {"action": "fire_schedule", "id": name, "once": once_token()}))
 
     (job_id,) = [raw.decode() for raw in timetable.redis.zrange(timetable.keys.pending, 0, -1)]
     assert [(where, text) for where, _, text in entries()] == [
@@ -317,6 +318,39 @@ def test_a_periodic_task_is_paused_resumed_and_fired(timetable: Jobs, root: Clie
         (timetable.name, f"Resumed the periodic task {name}"),
         (timetable.name, f"Fired the periodic task {name} {job_id}"),
     ]
+
+
+def fire_form(client: Client) -> dict[str, str]:
+    """What the button of the first entry sends that may be fired."""
+    page = unescape(text_of(client.get(PERIODIC)))
+    (form,) = [part for part in page.split("<form")[1:] if 'aria-label="Fire now: tick' in part]
+    found: dict[str, str] = dict(re.findall(r'name="(id|once)" value="([^"]*)"', form))
+    return {"action": "fire_schedule", **found}
+
+
+def test_a_fire_that_is_sent_twice_fires_once(timetable: Jobs, root: Client) -> None:
+    form = fire_form(root)
+
+    assert "Fire now: tick" in said(root, root.post(PERIODIC, form))
+    assert "sent before" in said(root, root.post(PERIODIC, form))
+    timetable.run(settle.complete(timetable.keys, timetable.claim()))
+    assert "sent before" in said(root, root.post(PERIODIC, form))
+    assert timetable.redis.zcard(timetable.keys.pending) == 0
+    assert len(entries()) == 1
+
+    assert "Fire now: tick" in said(root, root.post(PERIODIC, fire_form(root)))
+    assert timetable.redis.zcard(timetable.keys.pending) == 1
+
+
+@pytest.mark.parametrize("once", ["", "ImEi:1aaaaa:bbbb"])
+def test_a_fire_from_a_page_that_is_too_old_fires_nothing(
+    once: str, timetable: Jobs, root: Client
+) -> None:
+    answer = root.post(PERIODIC, {**fire_form(root), "once": once})
+
+    assert "open for too long" in said(root, answer)
+    assert timetable.redis.zcard(timetable.keys.pending) == 0
+    assert entries() == []
 
 
 @pytest.mark.parametrize(
@@ -332,7 +366,8 @@ def test_a_periodic_task_is_paused_resumed_and_fired(timetable: Jobs, root: Clie
 def test_what_can_not_be_fired_is_told(
     action: str, name: str, text: str, timetable: Jobs, root: Client
 ) -> None:
-    page = unescape(said(root, root.post(PERIODIC, {"action": action, "id": name})))
+    form = {"action": action, "id": name, "once": once_token()}
+    page = unescape(said(root, root.post(PERIODIC, form)))
 
     assert text in page
     assert timetable.redis.zcard(timetable.keys.pending) == 0
