@@ -149,12 +149,12 @@ class _Call:
         """Return the result as the task and the signals see it while it runs."""
         job, queue = self.job, conf().base_of(self.job.queue)
         alias = self._alias(queue)
-        began = results.moment(began_ms)
+        began, minted_ms = results.moment(began_ms), ids.minted_or_none(job.id)
         result: EmqTaskResult[..., Any] = EmqTaskResult(
             task=results.as_called(self.task, self.envelope, queue, alias),
             id=results.result_id(job.queue, job.id),
             status=TaskResultStatus.RUNNING,
-            enqueued_at=results.moment(ids.minted_ms(job.id)) if ids.is_branded(job.id) else None,
+            enqueued_at=None if minted_ms is None else results.moment(minted_ms),
             started_at=began,
             finished_at=None,
             last_attempted_at=began,

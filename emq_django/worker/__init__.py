@@ -7,6 +7,7 @@
     sources.py   which queue is asked next, and what to do when it can't be
     pace.py      how long its jobs run, and how many are worth being taken ahead
     slots.py     the threads that jobs run on, and the line before them
+    hands.py     how many of those are worth being at work at once
     run.py       one job: handler -> outcome -> one settle call
     ends.py      ends of short jobs, reported together; telling.py judges and logs each
     afterwards.py  who asked for it hears of a job's end, when nothing can change it any more

@@ -17,6 +17,7 @@ from emq_django.protocol import settle
 from emq_django.worker import drain, log
 from emq_django.worker.afterwards import tell_of_end
 from emq_django.worker.ends import LONGEST_S, Ends
+from emq_django.worker.hands import Hands
 from emq_django.worker.leases import Keeper, Lease
 from emq_django.worker.pace import BUFFER_S, MOST_AHEAD, MOST_AT_ONCE, WORTH_A_SLOT_S
 from emq_django.worker.pauses import jitter
@@ -59,6 +60,7 @@ class Crew:
         self._incarnation = incarnation
         self._sources = sources
         self._region = region
+        self._hands = Hands(options.concurrency)
         self._begun = 0
         self._streak = 0  # of takes that brought as many jobs as they asked for
 
@@ -132,9 +134,14 @@ class Crew:
     def _worth_it(self, leases: Sequence[Lease]) -> int | None:
         """Return how many slots these jobs are worth, None for any number."""
         paces = [lease.source.pace for lease in leases]
+        is_deep = self._streak >= _DEEP
+        if not is_deep:
+            self._hands.rest()
         if not all(pace.is_short for pace in paces):
             return None
-        return math.ceil(sum(pace.expected_s() for pace in paces) / WORTH_A_SLOT_S)
+        most = self._hands.count(self.slots.begun) if is_deep else self._options.concurrency
+        worth = math.ceil(sum(pace.expected_s() for pace in paces) / WORTH_A_SLOT_S)
+        return min(most, worth)
 
     def _left(self) -> float:
         """Return how many more jobs may begin before this worker ends."""

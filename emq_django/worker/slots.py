@@ -62,6 +62,7 @@ class Slots(Generic[T]):
         thread_ends: Callable[[], None],
     ) -> None:
         self.low_mark = -1
+        self.begun = 0  # so many items came to their turn
         self._count = count
         self._work = work
         self._on_free = on_free
@@ -236,6 +237,7 @@ class Slots(Generic[T]):
             self._moved_s = place.began_s = time.monotonic()
             self._owe_ring(place, owes=True)
             work = partial(self._work, self._line.popleft())
+            self.begun += 1
         self._count_busy(place, is_busy=work is not None)
         return work
 
