@@ -260,7 +260,10 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "pause": (operate.pause,),
     "resume": (operate.resume,),
     "limit_queue": (lambda q: operate.limit_queue(q, 3, 7), lambda q: operate.limit_queue(q)),
-    "reprocess": (lambda q: operate.reprocess(q, [DEAD, DEAD_IN_LANE, PENDING]),),
+    "reprocess": (
+        lambda q: operate.reprocess(q, [DEAD, DEAD_IN_LANE, PENDING]),
+        lambda q: operate.reprocess(q, [DEAD, DEAD_IN_LANE], ["1", "0"]),
+    ),
     "remove": (
         lambda q: operate.remove(q, [PENDING, IN_LANE, ACTIVE], dedup_id="d"),
         lambda q: operate.remove(q, [ACTIVE, ACTIVE_IN_LANE], also_active=True),
@@ -271,8 +274,11 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         lambda q: operate.drain(q, JobSet.PENDING),
         lambda q: operate.drain(q, LANE, 1),
     ),
-    "hasten": (lambda q: operate.hasten(q, [NOT_DUE, PENDING]),),
-    "lapse": (lambda q: operate.lapse(q, [(ACTIVE, "3"), (ACTIVE_IN_LANE, ""), (PENDING, "")]),),
+    "hasten": (
+        lambda q: operate.hasten(q, [NOT_DUE, PENDING]),
+        lambda q: operate.hasten(q, [NOT_DUE, PENDING], ["1", ""]),
+    ),
+    "lapse": (lambda q: operate.lapse(q, [ACTIVE, ACTIVE_IN_LANE, PENDING], ["3", "", ""]),),
     "once": (lambda q: operate.once(q, "send", 60_000),),
     "drop_ghosts": (
         lambda q: operate.drop_ghosts(q, [NEW, PENDING]),

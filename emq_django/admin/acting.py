@@ -33,7 +33,8 @@ _MARK_MS: Final = 2 * ANSWER_S * 1_000  # outlives every form that could be sent
 class Target:
     """A selected job or lane.
 
-    ``token`` is the claim under which an active job was shown, ``copy_id`` the id of its copy.
+    ``token`` is the claim under which an active job was shown, or the last one of a job that is
+    dead or scheduled, ``copy_id`` the id of its copy.
     """
 
     id: str
@@ -79,7 +80,12 @@ Jobs = Sequence[Target]
 
 def retry(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Give dead jobs another life."""
-    return _in_parts(queue, jobs, operate.reprocess, lambda one: one is Reprocessed.PENDING)
+    tokens = _tokens_of(jobs)
+
+    def reprocess(queue: Queue, ids: Sequence[str]) -> Call[list[Reprocessed]]:
+        return operate.reprocess(queue, ids, [tokens[one] for one in ids])
+
+    return _in_parts(queue, jobs, reprocess, lambda one: one is Reprocessed.PENDING)
 
 
 def delete(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
@@ -89,7 +95,12 @@ def delete(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
 
 def run(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Let scheduled jobs fall due, then promote what is due."""
-    outcome = _in_parts(queue, jobs, operate.hasten, bool)
+    tokens = _tokens_of(jobs)
+
+    def hasten(queue: Queue, ids: Sequence[str]) -> Call[list[bool]]:
+        return operate.hasten(queue, ids, [tokens[one] for one in ids])
+
+    outcome = _in_parts(queue, jobs, hasten, bool)
     if outcome.done:
         _sweep(queue, upkeep.promote, outcome)
     return outcome
@@ -103,10 +114,10 @@ def cancel(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
 
 def expire(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Let leases end, then reap what is over: fencing and lane counters stay right."""
-    tokens = {job.id: job.token for job in jobs}
+    tokens = _tokens_of(jobs)
 
     def lapse(queue: Queue, ids: Sequence[str]) -> Call[list[bool]]:
-        return operate.lapse(queue, [(one, tokens[one]) for one in ids])
+        return operate.lapse(queue, ids, [tokens[one] for one in ids])
 
     outcome = _in_parts(queue, jobs, lapse, bool)
     if outcome.done:
@@ -211,6 +222,10 @@ def _in_parts(
     for part, answer in zip(parts, answers, strict=True):
         outcome.note(part, answer, is_done)
     return outcome
+
+
+def _tokens_of(jobs: Jobs) -> dict[str, str]:
+    return {job.id: job.token for job in jobs}
 
 
 def _sweep(queue: Queue, build: Callable[..., Call[Any]], outcome: Outcome) -> None:

@@ -131,7 +131,7 @@ def show(page: PagesAdmin, request: HttpRequest, name: str, job_id: str) -> Http
         log=log,
         log_total=found.log.total if found.log else 0,
         verbs=actions.job_buttons(request, name, tab, ghost=found.is_ghost) if tab else [],
-        token=rows.token_of(job_id, found.attempts if tab is Tab.ACTIVE else None),
+        token=rows.token_of(job_id, found.attempts, tab),
         download_url=_download_url(request, links, name, job_id, found),
         edit_url=_edit_url(request, links, name, job_id, found),
         sees_payload=sees_payload,

@@ -95,6 +95,7 @@ def job_rows(
     ]
 
 
+_OF_A_CLAIM: Final = {Tab.ACTIVE, Tab.SCHEDULE, Tab.DEAD}
 _MOMENTS: Final = {
     Tab.ACTIVE: words.lease,
     Tab.SCHEDULE: words.due,
@@ -102,10 +103,12 @@ _MOMENTS: Final = {
 }
 
 
-def token_of(job_id: str, attempts: str | None = None) -> str:
-    """Return the value of a job's checkbox; with ``attempts``, good for that claim alone."""
+def token_of(job_id: str, attempts: str | None, tab: Tab | None) -> str:
+    """Return the value of a job's checkbox, good for what was shown: a lease, a death, a wait."""
     token = cursor_token(job_id) or ""
-    return f"{token}.{attempts}" if token and attempts and attempts.isalnum() else token
+    if tab not in _OF_A_CLAIM or not (token and attempts and attempts.isalnum()):
+        return token
+    return f"{token}.{attempts}"
 
 
 def _job_row(
@@ -139,7 +142,7 @@ def _job_row(
     return JobRow(
         id=render.name(entry.id),
         url=links.job(queue, entry.id, back),
-        token=bands.token(band, token_of(entry.id, entry.attempts if tab is Tab.ACTIVE else None)),
+        token=bands.token(band, token_of(entry.id, entry.attempts, tab)),
         band=shown_band,
         ghost=not entry.exists,
         minted=minted_of(entry.id, now_ms),

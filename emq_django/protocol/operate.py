@@ -108,10 +108,16 @@ def _ceiling(value: int | None, what: str) -> int | str:
     return "" if value is None else valid_count(value, what, least=0, most=LARGEST_MS)
 
 
-def reprocess(queue: Queue, job_ids: Sequence[str]) -> Call[list[Reprocessed]]:
-    """Give dead jobs another life, in their lane; tries start at zero. 1 to 1,000 ids."""
+def reprocess(
+    queue: Queue, job_ids: Sequence[str], tokens: Sequence[str] = ()
+) -> Call[list[Reprocessed]]:
+    """Give dead jobs another life, in their lane; tries start at zero. 1 to 1,000 ids.
+
+    ``tokens`` holds one per id: the claim that the job died under. One that died under another is
+    left alone; an empty token, or none, stands for any.
+    """
     keys = (queue.dead, queue.pending, queue.base)
-    return Call(_REPROCESS, keys, _ids(job_ids), _reprocessed)
+    return Call(_REPROCESS, keys, _pairs(job_ids, tokens), _reprocessed)
 
 
 def _reprocessed(reply: list[int]) -> list[Reprocessed]:
@@ -146,23 +152,22 @@ def _cancelled(reply: list[int]) -> list[Cancelled]:
     return [Cancelled(one) for one in reply]
 
 
-def hasten(queue: Queue, job_ids: Sequence[str]) -> Call[list[bool]]:
+def hasten(queue: Queue, job_ids: Sequence[str], tokens: Sequence[str] = ()) -> Call[list[bool]]:
     """Let scheduled jobs fall due now; a promote then moves them on. 1 to 1,000 ids.
 
-    False for one that is not scheduled.
+    False for one that is not scheduled, or ran since the claim of its token; ``tokens`` holds one
+    per id, and an empty one, or none, stands for any.
     """
-    return Call(_HASTEN, (queue.schedule,), _ids(job_ids), _yes_or_no)
+    return Call(_HASTEN, (queue.schedule, queue.base), _pairs(job_ids, tokens), _yes_or_no)
 
 
-def lapse(queue: Queue, claims: Sequence[tuple[str, str]]) -> Call[list[bool]]:
-    """Let leases end now; a reap then brings the jobs back. 1 to 1,000 pairs of id and token.
+def lapse(queue: Queue, job_ids: Sequence[str], tokens: Sequence[str] = ()) -> Call[list[bool]]:
+    """Let leases end now; a reap then brings the jobs back. 1 to 1,000 ids.
 
-    False for a job that is not active, or under another claim than the token's. An empty token
-    stands for any claim.
+    False for a job that is not active, or under another claim than the token's; ``tokens`` holds
+    one per id, and an empty one, or none, stands for any.
     """
-    valid_count(len(claims), "claims")
-    pairs = tuple(id_bytes(part) for claim in claims for part in claim)
-    return Call(_LAPSE, (queue.active, queue.base), pairs, _yes_or_no)
+    return Call(_LAPSE, (queue.active, queue.base), _pairs(job_ids, tokens), _yes_or_no)
 
 
 def once(queue: Queue, send: str, ms: int) -> Call[bool]:
@@ -223,3 +228,8 @@ def _not_now(text: str) -> Obliterated | None:
 def _ids(job_ids: Sequence[str]) -> tuple[bytes, ...]:
     valid_count(len(job_ids), "ids")
     return tuple(id_bytes(job_id) for job_id in job_ids)
+
+
+def _pairs(job_ids: Sequence[str], tokens: Sequence[str]) -> tuple[bytes, ...]:
+    claims = zip(_ids(job_ids), tokens or [""] * len(job_ids), strict=True)
+    return tuple(part for raw, token in claims for part in (raw, id_bytes(token)))

@@ -116,6 +116,36 @@ def test_only_dead_jobs_are_reprocessed(speaker: Speaker, client: Any, q: Queue)
     assert read_state(client, q) == before
 
 
+def test_a_job_that_died_of_another_run_than_the_token_says_is_left_alone(
+    speaker: Speaker, client: Any, q: Queue
+) -> None:
+    first, other = kill(speaker, q), kill(speaker, q)
+    speaker.run(operate.reprocess(q, [first.id], [str(first.attempts)]))
+    again = take_one(speaker, q)
+    speaker.run(settle.retry(q, again, "boom", 0, 1))
+    before = read_state(client, q)
+
+    stale = speaker.run(operate.reprocess(q, [first.id, ABSENT], [str(first.attempts), "1"]))
+    assert stale == [Reprocessed.NOT_DEAD, Reprocessed.GONE]
+    assert read_state(client, q) == before
+
+    answers = speaker.run(operate.reprocess(q, [first.id, other.id], [str(again.attempts), ""]))
+    assert answers == [Reprocessed.PENDING] * 2
+
+
+def test_a_scheduled_job_that_ran_since_the_token_keeps_its_time(
+    speaker: Speaker, client: Any, q: Queue
+) -> None:
+    job = start(speaker, q)
+    speaker.run(settle.retry(q, job, "boom", 600_000, 5))
+    due = client.zscore(q.schedule, job.id)
+
+    assert speaker.run(operate.hasten(q, [job.id], [str(job.attempts - 1)])) == [False]
+    assert client.zscore(q.schedule, job.id) == due
+    assert speaker.run(operate.hasten(q, [job.id], [str(job.attempts)])) == [True]
+    assert client.zscore(q.schedule, job.id) < due
+
+
 def test_a_ghost_among_the_dead_is_dropped(speaker: Speaker, client: Any, q: Queue) -> None:
     client.zadd(q.dead, {ABSENT: 0})
 

@@ -226,6 +226,29 @@ def test_a_lease_of_a_later_claim_than_the_page_showed_is_left_alone(
     assert jobs.redis.zcard(jobs.keys.active) == 1
 
 
+@pytest.mark.parametrize(("tab", "action"), [("dead", "retry"), ("schedule", "run")])
+def test_a_press_that_is_sent_twice_is_about_the_run_that_the_page_showed(
+    tab: str, action: str, jobs: Jobs, root: Client
+) -> None:
+    """A job that fails at once stands in the list again before the second send."""
+    tries, delay_ms = (1, 0) if tab == "dead" else (9, 600_000)
+
+    def fail() -> None:
+        jobs.run(settle.retry(jobs.keys, jobs.claim(), "boom", delay_ms, tries))
+
+    job_id = jobs.add()
+    fail()
+    pages = [queue_url(jobs.name, f"?tab={tab}"), job_url(jobs.name, job_id)]
+    for url in pages:
+        (value,) = re.findall(r'name="id" value="([^"]+)"', text_of(root.get(url)))
+        form = {"action": action, "id": value}
+
+        assert "1 done." in said(root, root.post(url, form))
+        fail()
+        assert "0 done, 1 no longer applicable" in said(root, root.post(url, form))
+        assert jobs.redis.zscore(jobs.keys.base + tab.encode(), job_id) is not None
+
+
 def test_a_cancelled_job_is_told_and_one_that_waits_again_is_gone(jobs: Jobs, root: Client) -> None:
     jobs.add(), jobs.add()
     running, back = jobs.claim(lease_ms=600_000), jobs.claim(lease_ms=600_000)

@@ -170,7 +170,7 @@ def test_selected_jobs_of_several_bands_are_retried_where_they_are(
         band.bury(job_id)
     page = text_of(root.get(queue_url(bands[1].name, "?tab=dead")))
     tokens = re.findall(r'name="id" value="([^"]+)"', page)
-    assert tokens == [f"low:{ids[2]}", f"normal:{ids[1]}", f"high:{ids[0]}"]
+    assert tokens == [f"low:{ids[2]}.0", f"normal:{ids[1]}.0", f"high:{ids[0]}.0"]
 
     answer = press(root, bands[1], "dead", "retry", *tokens)
 

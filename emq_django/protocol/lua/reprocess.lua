@@ -3,8 +3,9 @@
   KEYS[1]  dead      zset, all scores 0
   KEYS[2]  pending   zset, all scores 0
   KEYS[3]  base      emq:{q}:, the root of the rows and the lanes' keys
-  ARGV[1+] ids       at most 1,000
-  returns  one per id, in order: 1 pending again | 0 not dead | -1 no row (a ghost id is dropped)
+  ARGV[1+] pairs     id and token: attempts of the run that it died of, or empty for any; at most
+                     1,000 pairs
+  returns  one per id, in order: 1 pending again | 0 not dead, or of a later run | -1 no row (a ghost id is dropped)
             | -2 another live job holds its unique key
   errors   none
   clock    none
@@ -15,16 +16,19 @@
 local base = KEYS[3]
 redis.call('ZCARD', KEYS[2])
 read_unique(base)
-local held = {}
-for i, id in ipairs(ARGV) do held[i] = redis.call('ZSCORE', KEYS[1], id) end
+local ids, tokens, held = {}, {}, {}
+for i = 1, #ARGV, 2 do
+  ids[#ids + 1] = ARGV[i]
+  tokens[#ids], held[#ids] = ARGV[i + 1], redis.call('ZSCORE', KEYS[1], ARGV[i])
+end
 local jobs, lanes = read_batch(
-  base, ARGV, function(state) return state == 'dead' end, {'pending', 'active', 'schedule'})
+  base, ids, function(state) return state == 'dead' end, {'pending', 'active', 'schedule'})
 
 local answers, done = {}, {}
-for i, id in ipairs(ARGV) do
+for i, id in ipairs(ids) do
   local job = jobs[i]
   local row = base .. 'job:' .. id
-  local texts = job.hash and redis.call('HMGET', row, 'unique', 'last_error') or {}
+  local texts = job.hash and redis.call('HMGET', row, 'unique', 'last_error', 'attempts') or {}
   local key, error_text = texts[1], texts[2]
   held[i] = held[i] and not done[id]  -- named twice
   local holder = key and unique_holder(base, key)
@@ -34,6 +38,8 @@ for i, id in ipairs(ARGV) do
       redis.call('DEL', row)
     end
     answers[i] = -1
+  elseif tokens[i] ~= '' and texts[3] ~= tokens[i] then
+    answers[i] = 0
   elseif held[i] and job.kind == 'shadow' then
     redis.call('ZREM', KEYS[1], id)
     yield_to_other_place(base, id, job)
