@@ -110,9 +110,9 @@ class Lease:
 
     def leave(self) -> None:
         """Take the job out of the table."""
-        if self.region is not None:
-            self.region.drop(self.slot)
-            self.region = None
+        region, self.region = self.region, None  # first: nobody writes into the next one's place
+        if region is not None:
+            region.drop(self.slot)
 
     def renew_by(self, lease_ms: int) -> None:
         """Renew by another time from now on, and soon: the queue's own may be too short."""

@@ -7,7 +7,14 @@ import time
 
 import pytest
 
+from emq_django.conf import keys
+from emq_django.protocol.records import ClaimedJob
+from emq_django.worker.leases import Lease
+from emq_django.worker.link import Link
+from emq_django.worker.options import QueueOptions
+from emq_django.worker.sources import Source
 from emq_django.worker.table import Region, State, Table
+from tests.worker import zoo
 
 LATER_S = time.monotonic() + 1_000
 
@@ -102,3 +109,27 @@ def test_a_parent_reads_what_its_child_wrote(region: Region) -> None:
     os.waitpid(pid, 0)
 
     assert [slot.state for slot in region.slots()] == [State.STARTED]
+
+
+def test_who_leaves_the_table_writes_nothing_there_any_more(region: Region) -> None:
+    """Not even meanwhile: from then on the place may be another job's."""
+    queue = QueueOptions(keys=keys("q"), handler=zoo.work)
+    lease = Lease(
+        Source(queue, Link(None)),  # type: ignore[arg-type]
+        ClaimedJob("JOB00000000001", b"", 7, "q"),
+        0.0,
+    )
+
+    class Watched(Region):
+        def drop(self, index: int) -> None:
+            super().drop(index)
+            assert hold(self, "JOB00000000002", 8) == index
+            lease.renewed(0.0)  # as the keeper's thread may do at this moment
+            lease.ends()
+
+    watched = Watched(region._map, region._at, 4)
+    lease.note_in(watched, 0)
+    lease.leave()
+
+    (slot,) = watched.slots()
+    assert (slot.id, slot.state, slot.until_s) == ("JOB00000000002", State.HELD, LATER_S)
