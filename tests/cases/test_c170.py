@@ -31,9 +31,12 @@ MOST_ERROR_BYTES = 16 * 1024
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "jobs", [200, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])]
+    "jobs",
+    [
+        pytest.param(200, marks=pytest.mark.timeout(900)),
+        pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)]),
+    ],
 )
 @pytest.mark.parametrize("limit", [1, 25])
 def test_a_row_keeps_its_payload_and_little_more(

@@ -41,10 +41,12 @@ def alone(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("idle_s", "jobs"),
-    [(5, 20), pytest.param(60, 200, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])],
+    [
+        pytest.param(5, 20, marks=pytest.mark.timeout(120)),
+        pytest.param(60, 200, marks=[pytest.mark.nightly, pytest.mark.timeout(600)]),
+    ],
 )
 def test_an_idle_tree_makes_few_trips_and_hears_every_job(
     alone: tuple[Bench, Any], idle_s: int, jobs: int

@@ -89,9 +89,11 @@ def kill_tree(worker: WorkerProcess) -> None:
 
 @pytest.mark.parametrize(
     ("rounds", "jobs"),
-    [(2, 300), pytest.param(20, 1_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])],
+    [
+        pytest.param(2, 300, marks=pytest.mark.timeout(180)),
+        pytest.param(20, 1_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)]),
+    ],
 )
-@pytest.mark.timeout(180)
 def test_a_stop_under_load_loses_no_job_runs_none_twice_and_burns_no_try(
     bench: Bench, rounds: int, jobs: int
 ) -> None:
