@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,7 @@ class Crew:
         bell: Bell,
     ) -> None:
         self.bell = bell
-        self.keeper = Keeper(options.shortest_lease_ms, beat=region.beat)
+        self.keeper = Keeper(options.shortest_lease_ms, beat=self._beat)
         self.ends = Ends(self._settled, on_free=self._on_reported)
         self.slots: Slots[Lease] = Slots(
             options.concurrency, self._run, on_free=bell.ring, thread_ends=hooks.thread_ends
@@ -106,17 +107,17 @@ class Crew:
         self._begun += len(begin)
         self.slots.low_mark = len(begin) // 2 if len(begin) > self._options.concurrency else -1
         if begin:
-            self.slots.submit(begin, hands=self._worth_it(begin))
+            self.slots.submit(begin, hands=self._worth_it([*self.slots.line(), *begin]))
 
     def look_after(self) -> None:
         """Report ends that have waited for long enough; hand back what was taken too early."""
         if self.ends.ripe() or (self.ends.waiting() and self.slots.is_idle()):
             self.ends.flush()
         self.slots.wake()
-        self.slots.spread(LONGEST_S)
-        if self.slots.still_s() > _STILL_S:
+        if not self.slots.spread(LONGEST_S) and self.slots.still_s() > _STILL_S:
             self._streak = 0
             self.clear_line()
+            self.bell.ring()  # what counted as no free slot may have been the line
 
     def clear_line(self) -> None:
         """Hand back what has not begun."""
@@ -131,17 +132,22 @@ class Crew:
         self.keeper.stop()
         self.slots.close()
 
-    def _worth_it(self, leases: Sequence[Lease]) -> int | None:
+    def _beat(self) -> None:
+        """Do what has to be done while the main thread waits for a server; on the keeper's."""
+        self._region.beat()
+        self.slots.spread(LONGEST_S)
+
+    def _worth_it(self, leases: Iterable[Lease]) -> int | None:
         """Return how many slots these jobs are worth, None for any number."""
-        paces = [lease.source.pace for lease in leases]
+        counts = Counter(lease.source.pace for lease in leases)
         is_deep = self._streak >= _DEEP
         if not is_deep:
             self._hands.rest()
-        if not all(pace.is_short for pace in paces):
+        if not all(pace.is_short for pace in counts):
             return None
         most = self._hands.count(self.slots.begun) if is_deep else self._options.concurrency
-        worth = math.ceil(sum(pace.expected_s() for pace in paces) / WORTH_A_SLOT_S)
-        return min(most, worth)
+        work_s = sum(count * pace.expected_s() for pace, count in counts.items())
+        return min(most, math.ceil(work_s / WORTH_A_SLOT_S))
 
     def _left(self) -> float:
         """Return how many more jobs may begin before this worker ends."""

@@ -78,7 +78,9 @@ class Worker:
             elif taken or self.stop.requested():
                 continue
             elif free == 0:
-                idle.wait_for_slot(crew.patience_s())
+                patience_s = crew.patience_s()  # before: a line that is empty stays so
+                if crew.free() == 0:  # else no bell rings for the slot that is free since
+                    idle.wait_for_slot(patience_s)
             elif was_idle and burst_is_over(self._options, crew, self._sources, idle):
                 return not self._sources.all_well()
             else:

@@ -110,7 +110,7 @@ class Slots(Generic[T]):
             return time.monotonic() - self._moved_s if self._line else 0.0
 
     def submit(self, items: Sequence[T], hands: int | None = None) -> None:
-        """Put items in line. ``hands``: how many slots are worth being at work at once, if not all.
+        """Put items in line. ``hands``: how many slots all in line is worth, if not all of them.
 
         Threads that work on trifles get in each other's way. Whether it was one is seen by
         ``spread``, which has to be called soon, for as long as something is in line.
@@ -120,16 +120,22 @@ class Slots(Generic[T]):
             if not self._line:
                 self._moved_s = now_s
             self._line.extend(items)
-            self._hands = self._count if hands is None else hands + self._held_up(now_s)
+            self._hands = self._count
+            if hands is not None:
+                self._hands = max(hands, 1) + self._held_up(now_s)  # one at least goes on
             self._wake_asleep()
-            self._summon(min(len(items), self._hands - self._busy))
+            self._summon(min(len(self._line), self._hands - self._busy))
 
-    def spread(self, still_s: float) -> None:
-        """Wake a slot for each in line, if none has come to its turn for longer than this."""
-        if self.still_s() > still_s:
-            with self._lock:
-                self._hands = self._count
-                self._summon(len(self._line))
+    def spread(self, still_s: float) -> bool:
+        """Wake a slot for each in line, if none has come to its turn for longer than this.
+
+        Returns whether there was one to be woken. Any thread may ask for it.
+        """
+        if self.still_s() <= still_s:
+            return False
+        with self._lock:
+            self._hands = self._count
+            return self._summon(len(self._line)) > 0
 
     def follow_up(self, thread_id: int, work: Callable[[], None]) -> None:
         """Have the slot that is this thread do ``work`` next; one that has ended does not.
@@ -142,6 +148,7 @@ class Slots(Generic[T]):
                 return
             place.follow_ups.append(work)
             if not place.is_busy:
+                place.began_s = time.monotonic()  # to be woken is not to be held up
                 self._count_busy(place, is_busy=True)
                 self._asleep.append(place)
 
@@ -169,17 +176,19 @@ class Slots(Generic[T]):
             for thread in self._threads:
                 thread.join(max(deadline_s - time.monotonic(), 0.0))
 
-    def _summon(self, more: int) -> None:
-        """Have so many threads look at the line; the lock is held."""
+    def _summon(self, more: int) -> int:
+        """Have up to so many threads look at the line, return how many; the lock is held."""
         more = max(more, 0)
         woken = min(more, len(self._idle))
         for _ in range(woken):
             self._wake(next(reversed(self._idle)))
-        for _ in range(min(more - woken, self._count - len(self._threads))):
+        new = min(more - woken, self._count - len(self._threads))
+        for _ in range(new):
             name = f"emq-slot-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
+        return woken + new
 
     def _held_up(self, now_s: float) -> int:
         """Return how many have been at one piece of work for long: those are no hands."""

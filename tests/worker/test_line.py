@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -140,6 +141,67 @@ def test_a_slot_is_woken_for_more_although_another_was_for_less() -> None:
     until(lambda: crowd.slots.busy() == 3, "all run")
     crowd.gate.set()
     crowd.slots.close()
+
+
+def test_slots_are_woken_for_what_a_few_left_in_line_too() -> None:
+    crowd = Crowd(3)
+    crowd.slots.submit(["long 1", "long 2", "a"], hands=1)
+    until(lambda: crowd.begun == ["long 1"], "one slot was woken, and keeps at it")
+
+    crowd.slots.submit(["b"])
+
+    until(lambda: sorted(crowd.begun) == ["a", "b", "long 1", "long 2"], "two more were woken")
+    crowd.gate.set()
+    crowd.slots.close()
+
+
+def test_what_is_worth_no_slot_has_one() -> None:
+    crowd = Crowd(1)
+    crowd.slots.submit(["a"], hands=0)
+    until(lambda: crowd.begun == ["a"], "nobody had to look")
+    crowd.slots.close()
+
+
+def test_whoever_is_told_that_something_runs_hears_of_its_end() -> None:
+    rings, gate = threading.Semaphore(0), threading.Event()
+    ran_on: list[int] = []
+
+    def wait_at_the_gate() -> None:
+        gate.wait(20)
+
+    slots: Slots[str] = Slots(
+        1,
+        lambda _: ran_on.append(threading.get_ident()),
+        on_free=rings.release,
+        thread_ends=lambda: None,
+    )
+    slots.submit(["a"])
+    assert rings.acquire(timeout=20)
+    slots.follow_up(ran_on[0], wait_at_the_gate)
+    slots.wake()
+
+    assert not slots.is_idle()
+    gate.set()
+
+    assert rings.acquire(timeout=20)
+    assert slots.is_idle()
+    slots.close()
+
+
+def test_a_slot_that_wakes_for_a_follow_up_is_a_hand() -> None:
+    """However long it slept before: no second one is woken for what comes with it."""
+    crowd = Crowd(2)
+    crowd.slots.submit(["a"])
+    until(lambda: crowd.rings == 1, "done")
+    (thread_id,) = crowd.slots._places
+    until(lambda: time.monotonic() - crowd.slots._places[thread_id].began_s > 0.05, "it slept")
+
+    crowd.slots.follow_up(thread_id, lambda: None)
+    crowd.slots.submit(["b"], hands=1)
+    until(lambda: crowd.begun == ["a", "b"] and crowd.slots.is_idle(), "both were done")
+
+    crowd.slots.close()
+    assert crowd.ended_threads == 1
 
 
 def test_what_has_not_begun_can_be_recalled(crowd: Crowd) -> None:

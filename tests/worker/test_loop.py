@@ -18,9 +18,11 @@ from emq_django.protocol.enqueue import enqueue, enqueue_in, enqueue_lane
 from emq_django.protocol.ids import mint
 from emq_django.protocol.read import counts, row
 from emq_django.protocol.records import Taken, Verdict
+from emq_django.worker.crew import Crew
 from emq_django.worker.ending import Ended
 from emq_django.worker.loop import Worker
 from emq_django.worker.options import QueueOptions, WorkerOptions
+from emq_django.worker.watched import Watched
 from tests.worker.processes import until
 
 if TYPE_CHECKING:
@@ -151,6 +153,32 @@ def test_no_more_jobs_are_taken_than_can_start(queue: str) -> None:
 
     assert max(most) == 2
     assert len(most) == 6
+
+
+def test_a_slot_that_has_become_free_meanwhile_is_not_waited_for(
+    queue: str, ran: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others emptied the line that stood before it, so nobody rings for it."""
+    asked: list[int] = []
+    waits: list[int] = []
+    free, wait = Crew.free, Watched.wait_for_slot
+
+    def free_from_the_second_look_on(crew: Crew) -> int:
+        asked.append(free(crew))
+        return asked[-1] if len(asked) > 1 else 0
+
+    def wait_for_slot(idle: Watched, longest_s: float) -> None:
+        waits.append(asked[-1])
+        wait(idle, longest_s)
+
+    monkeypatch.setattr(Crew, "free", free_from_the_second_look_on)
+    monkeypatch.setattr(Watched, "wait_for_slot", wait_for_slot)
+    job_id = add(queue)
+
+    burst([options(queue, ran.append)])
+
+    assert [job.id for job in ran] == [job_id]
+    assert 1 not in waits
 
 
 def test_a_paused_queue_is_left_alone(
