@@ -13,6 +13,7 @@ from emq_django.admin import actions, asking, audit, bands, filters, lists, rend
 from emq_django.admin.actions import Press
 from emq_django.admin.asking import Ask, Tab
 from emq_django.admin.base import keys_or_404, named, read_at
+from emq_django.admin.render import Shown
 from emq_django.admin.rights import may
 from emq_django.conf import conf, keys
 from emq_django.errors import EmqError
@@ -143,7 +144,8 @@ def _columns(
         "has_lane": any(row.lane for row in shown),
         "has_task": any(row.task for row in shown),
         "has_died": any(row.died for row in shown),
-        "has_error": ask.tab in {Tab.SCHEDULE, Tab.DEAD},
+        "has_error": ask.tab is Tab.DEAD
+        or (ask.tab is Tab.SCHEDULE and any(row.error != Shown() for row in shown)),
         "folds_payload": sees_payload and ask.tab is not Tab.PENDING,
     }
 

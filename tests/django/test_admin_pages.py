@@ -766,3 +766,20 @@ def test_rows_that_were_reaped_and_promoted_move_between_the_lists(
 
 def test_connections_of_the_admin_are_its_own(jobs: Jobs) -> None:
     assert connections.admin_wire_for(jobs.keys) is not connections.wire_for(jobs.keys)
+
+
+def test_a_list_is_no_wider_than_what_it_shows(jobs: Jobs, root: Client) -> None:
+    """A path may break behind its dots, and a column of errors is there where there is one."""
+    payload = b'{"v":1,"task":"shop.tasks.ship","args":[],"kwargs":{}}'
+    jobs.run(admission.enqueue_in(jobs.keys, mint.one(), payload, 60_000))
+    url = queue_url(jobs.name, "?tab=schedule")
+
+    page = text_of(root.get(url))
+    assert "shop.<wbr>tasks.<wbr>ship<wbr>" in page
+    assert "Last error" not in page
+
+    jobs.add(b"x")
+    jobs.run(settle.retry(jobs.keys, jobs.claim(), "boom", 60_000, 9))
+    page = text_of(root.get(url))
+    assert "Last error" in page
+    assert "boom" in page
