@@ -41,7 +41,7 @@ EXPIRED, EXPIRED_IN_LANE = "JOB00000000040", "JOB00000000041"
 DUE, DUE_IN_LANE, NOT_DUE = "JOB00000000050", "JOB00000000051", "JOB00000000052"
 DEAD, DEAD_IN_LANE = "JOB00000000060", "JOB00000000061"
 NEW, NEW_TOO = "JOB00000000070", "JOB00000000071"
-SIEVE: Final = browse.Sieve(attempts=1, lane=LANE, task=b"pay", texts=(b"x",))
+SIEVE: Final = browse.Sieve(attempts=1, lane=LANE, task=b"pay", texts=(b"x",), died_until_ms=1)
 KEPT: Final = results.Kept(60_000, 100, 10, b"{}", (("value", b"1"),))
 LATER_MS: Final = 2**42  # in the year 2109
 

@@ -58,6 +58,9 @@ WINDOW_PARAMETERS: Final[Mapping[Tab, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+DEATHS: Final = ("15m", "1h", "24h", "7d")  # windows of the time at which jobs died
+
+
 class Order(StrEnum):
     """Which end of the set comes first."""
 
@@ -81,6 +84,9 @@ class Ask:
     band: str = ""  # of a queue with priorities; else all of it
     lane: str = ""
     attempts: int = 0  # at least
+    died: str = ""  # of dead jobs: a key of WINDOWS_MS
+    died_since_ms: int | None = None
+    died_until_ms: int | None = None
     task: str = ""
     text: str = ""
 
@@ -104,7 +110,15 @@ class Ask:
             lane="" if self.tab is Tab.PENDING else self.lane,
             task=f'"task":{json.dumps(self.task)}'.encode() if self.task else b"",
             texts=_spellings(self.text),
+            died_within_ms=WINDOWS_MS.get(self.died, 0),
+            died_from_ms=0 if self.died_since_ms is None else max(self.died_since_ms, 1),
+            died_until_ms=0 if self.died_until_ms is None else max(self.died_until_ms, 1),
         )
+
+    @property
+    def by_death(self) -> bool:
+        """Tell whether the list has only jobs that died at a certain time."""
+        return any(self.sieve.deaths)
 
     @property
     def bounded(self) -> bool:
@@ -126,6 +140,9 @@ class Ask:
         if changed.window:
             pairs[WINDOW_PARAMETERS[changed.tab][0]] = changed.window
         pairs |= {"from": local_text(changed.since_ms), "to": local_text(changed.until_ms)}
+        pairs["died"] = changed.died
+        pairs["died_from"] = local_text(changed.died_since_ms)
+        pairs["died_to"] = local_text(changed.died_until_ms)
         pairs |= {"attempts": str(changed.attempts or ""), "task": changed.task}
         pairs["text"] = changed.text
         for name, cursor in (("after", changed.after), ("before", changed.before)):
@@ -134,6 +151,13 @@ class Ask:
                 pairs["at"] = repr(changed.at)
             pairs[name] = token or ""
         return "?" + urlencode({name: value for name, value in pairs.items() if value})
+
+    def fixed(self, now_ms: int) -> Ask:
+        """Return the ask whose window of deaths stands still while work on it goes on."""
+        if not self.died:
+            return self
+        since_ms = max(now_ms - WINDOWS_MS[self.died], self.died_since_ms or 0)
+        return replace(self, died="", died_since_ms=since_ms // 1_000 * 1_000)
 
     def start(self) -> Ask:
         """Return the first page of the same list."""
@@ -167,6 +191,13 @@ def without_contents(ask: Ask) -> Ask:
 def _with_filters(ask: Ask, reader: _Reader) -> Ask:
     parameter, windows = WINDOW_PARAMETERS[ask.tab]
     by_id = not ask.by_score
+    if ask.tab is Tab.DEAD:
+        ask = replace(
+            ask,
+            died=reader.one_of("died", DEATHS, ""),
+            died_since_ms=reader.time_ms("died_from"),
+            died_until_ms=reader.time_ms("died_to"),
+        )
     return replace(
         ask,
         prefix=reader.checked("q", _is_prefix) if by_id else "",  # others are in order of time
@@ -182,7 +213,7 @@ def _with_filters(ask: Ask, reader: _Reader) -> Ask:
 
 KNOWN: Final = frozenset({
     "tab", "order", "after", "before", "at", "band", "q", "minted", "lease", "due", "ended", "from",
-    "to", "lane", "attempts", "task", "text",
+    "to", "lane", "attempts", "died", "died_from", "died_to", "task", "text",
 })  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from emq_django.admin import bands, render
 from emq_django.admin.asking import (
+    DEATHS,
     PAST,
     WINDOW_PARAMETERS,
     Ask,
@@ -155,6 +156,20 @@ def windows(ask: Ask) -> list[Choice]:
     ]
 
 
+def deaths(ask: Ask) -> list[Choice]:
+    """Return the windows of time in which dead jobs may have died."""
+    if ask.tab is not Tab.DEAD:
+        return []
+    return [
+        Choice(
+            label=_window(ask.tab, value),
+            url=ask.start().url(died=value),
+            current=value == ask.died,
+        )
+        for value in ("", *DEATHS)
+    ]
+
+
 def window_label(ask: Ask) -> Text | str:
     """Return what the windows of a list are about."""
     return _WINDOW_LABELS.get(ask.tab, "")
@@ -191,6 +206,20 @@ def fields(ask: Ask, *, sees_payload: bool) -> list[Field]:
             kind="number",
         ),
     ]
+    if ask.tab is Tab.DEAD:
+        found[2:2] = [
+            Field(
+                name=name,
+                label=label,
+                value=local_text(at_ms),
+                kind="datetime-local",
+                hint=zone,
+            )
+            for name, label, at_ms in (
+                ("died_from", _("Died from"), ask.died_since_ms),
+                ("died_to", _("Died until"), ask.died_until_ms),
+            )
+        ]
     if sees_payload:
         found += [
             Field(
@@ -210,11 +239,9 @@ def described(ask: Ask) -> list[str]:
         parts.append(_("Id begins with %s") % ask.prefix)
     if ask.window:
         parts.append(f"{window_label(ask)} {_window(ask.tab, ask.window)}")
-    since, until = _TIMES.get(ask.tab, ("", ""))
-    zone = timezone.get_current_timezone_name()
-    for label, at_ms in ((since, ask.since_ms), (until, ask.until_ms)):
-        if at_ms is not None:
-            parts.append(f"{label} {local_text(at_ms).replace('T', ' ')} {zone}")
+    if ask.died:
+        parts.append(f"{_('Died within:')} {_window(ask.tab, ask.died)}")
+    parts += _times_in_words(ask)
     if ask.lane:
         parts.append(_("Lane %(lane)s") % {"lane": ask.lane})
     if ask.attempts:
@@ -226,6 +253,18 @@ def described(ask: Ask) -> list[str]:
     return parts
 
 
+def _times_in_words(ask: Ask) -> list[str]:
+    since, until = _TIMES.get(ask.tab, ("", ""))
+    zone = timezone.get_current_timezone_name()
+    times: list[tuple[Text | str, int | None]] = [(since, ask.since_ms), (until, ask.until_ms)]
+    times += [(_("Died from"), ask.died_since_ms), (_("Died until"), ask.died_until_ms)]
+    return [
+        f"{label} {local_text(at_ms).replace('T', ' ')} {zone}"
+        for label, at_ms in times
+        if at_ms is not None
+    ]
+
+
 def context(ask: Ask, found: QueueRead | None, *, sees_payload: bool) -> dict[str, Any]:
     """Return what the templates of a list need of all this."""
     extra = fields(ask, sees_payload=sees_payload)
@@ -235,6 +274,7 @@ def context(ask: Ask, found: QueueRead | None, *, sees_payload: bool) -> dict[st
         "orders": orders(ask),
         "windows": windows(ask),
         "window_label": window_label(ask),
+        "deaths": deaths(ask),
         "fields": extra,
         "fields_open": any(field.value for field in extra),
         "described": described(replace(ask, band="")),  # the band is one of the choices

@@ -79,7 +79,7 @@ def begin(press: Press, verb: Verb) -> HttpResponseBase:
             return press.answer(messages.WARNING, actions.sent_before())
     except EmqError as exc:
         return press.answer(messages.ERROR, str(exc))
-    bounds = paging.bounds_of(ask, now_ms)
+    bounds, ask = paging.bounds_of(ask, now_ms), ask.fixed(now_ms)
     walk = Walk(
         verb=verb.name,
         queue=press.queue,

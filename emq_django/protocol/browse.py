@@ -14,7 +14,7 @@ from emq_django.protocol import scripts
 from emq_django.protocol.calls import Argument, Call
 from emq_django.protocol.ids import valid_lane
 from emq_django.protocol.keyspace import Queue, id_bytes, id_text
-from emq_django.protocol.numbers import LARGEST_MS, valid_count
+from emq_django.protocol.numbers import LARGEST_MS, valid_count, valid_ms
 from emq_django.protocol.read import entry_of, looked_up, paged
 from emq_django.protocol.records import Blob, Entry, JobSet, Page, Row
 
@@ -46,9 +46,17 @@ class Sieve:
     lane: str = ""
     task: bytes = b""  # bytes that the payload must hold
     texts: tuple[bytes, ...] = ()  # of which the payload or the error must hold one
+    died_within_ms: int = 0  # before the server's now; a death that was not noted is none
+    died_from_ms: int = 0  # Unix ms
+    died_until_ms: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.attempts or self.lane or self.task or self.texts)
+        return bool(self.attempts or self.lane or self.task or self.texts or any(self.deaths))
+
+    @property
+    def deaths(self) -> tuple[int, int, int]:
+        """When it must have died: ms before now, and bounds."""
+        return self.died_within_ms, self.died_from_ms, self.died_until_ms
 
 
 class Member(NamedTuple):
@@ -114,6 +122,7 @@ def sift(
         int(facts),
         valid_count(sieve.attempts, "attempts", least=0, most=LARGEST_MS),
         valid_lane(sieve.lane) if sieve.lane else "",
+        *(valid_ms(one, "died") for one in sieve.deaths),
         sieve.task,
         *sieve.texts,
     )

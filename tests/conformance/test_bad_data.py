@@ -217,6 +217,7 @@ ZERO = {
     ("complete_many", 7), ("complete_many", 8), ("complete_many", 10), ("complete_many", 11),
     ("complete", 4), ("complete", 5), ("complete", 6), ("park", 2), ("park", 3),
     ("hand_back", 0), ("hand_back", 1), ("reap", 3), ("sift", 5), ("sift", 8), ("payload", 0),
+    ("sift", 10), ("sift", 11), ("sift", 12),
     ("metrics_flush", 0), ("worker_beat", 2), ("periodic_fire", 1), ("periodic_fire", 6),
     ("trim_dead", 1), ("trim_dead", 3),
 }  # fmt: skip

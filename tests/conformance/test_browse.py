@@ -122,8 +122,11 @@ def test_results_are_sifted_behind_a_score(speaker: Speaker, q: Queue) -> None:
         (Sieve(lane=LANE), True),
         (Sieve(task=b"x"), True),
         (Sieve(texts=(b"x",)), True),
+        (Sieve(died_within_ms=1), True),
+        (Sieve(died_from_ms=1), True),
+        (Sieve(died_until_ms=1), True),
     ],
-    ids=["nothing", "attempts", "lane", "task", "texts"],
+    ids=["nothing", "attempts", "lane", "task", "texts", "within", "from", "until"],
 )
 def test_a_sieve_says_whether_it_asks_for_anything(sieve: Sieve, asks: bool) -> None:
     assert bool(sieve) is asks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from html import unescape
 from typing import Any
@@ -269,6 +270,24 @@ def test_only_what_matches_is_deleted(jobs: Jobs, root: Client) -> None:
     assert left == {*kept, *other}
     assert not left & set(gone)
     assert "Text “no such user”" in entries()[0][2]
+
+
+def test_only_what_died_in_a_window_is_retried(
+    jobs: Jobs, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window is told once: in a later step it is still the one of the beginning."""
+    now_ms = int(time.time() * 1_000)
+    early = bury_many(jobs, 300, died=f"{now_ms - 7_200_000}:3")
+    late = bury_many(jobs, 300, died=f"{now_ms - 3_598_000}:3")
+    monkeypatch.setattr(bulk, "STEP_S", 0.0)
+
+    answer = root.post(queue_url(jobs.name, "?tab=dead&died=1h"), answered("retry_all"))
+    assert "died=" not in unescape(answer["Location"])
+
+    assert "300 done." in follow(root, answer)
+    assert jobs.redis.zrange(jobs.keys.dead, 0, -1) == [one.encode() for one in early]
+    assert jobs.redis.zcard(jobs.keys.pending) == len(late)
+    assert "Died from" in entries()[0][2]
 
 
 def test_scheduled_jobs_of_a_window_are_deleted_in_the_order_of_their_time(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client, override_settings
+from django.utils import timezone
 
 from emq_django.protocol import enqueue as admission
 from emq_django.protocol import settle
@@ -106,6 +110,37 @@ def test_a_list_is_filtered_by_attempts_lane_task_and_text(jobs: Jobs, root: Cli
     assert dead("attempts=2&lane=" + LANE) == set(laned)
     assert dead("attempts=99") == set()
     assert dead("") == {*plain, *laned, *tasks, *wrong}
+
+
+def test_dead_jobs_by_when_they_died(jobs: Jobs, root: Client) -> None:
+    """What is not noted, or is about a claim before the last one, is no time of death."""
+    now_ms = int(time.time() * 1_000)
+    ages_ms = [60_000, 1_800_000, 40_000_000, 400_000_000, 4_000_000_000]
+    ids = [bury_many(jobs, 1, died=f"{now_ms - age_ms}:3")[0] for age_ms in ages_ms]
+    for died in ("", f"{now_ms}:2", "x:3", f"{now_ms}", "9" * 20 + ":3"):
+        bury_many(jobs, 1, died=died)
+    bury_many(jobs, 1)
+    at = timezone.localtime(datetime.fromtimestamp(now_ms / 1_000 - 86_400, UTC))
+
+    def dead(**query: str) -> list[str]:
+        return listed(root, jobs, "?" + urlencode({"tab": "dead", "order": "first", **query}))
+
+    assert [len(dead(died=name)) for name in ("15m", "1h", "24h", "7d")] == [1, 2, 3, 4]
+    assert dead(died="1h") == ids[:2]
+    assert dead(died_from=f"{at:%Y-%m-%dT%H:%M:%S}") == ids[:3]
+    assert dead(died_to=f"{at:%Y-%m-%dT%H:%M:%S}") == ids[3:]
+    assert dead(died_from=f"{at:%Y-%m-%dT%H:%M:%S}", died="15m") == ids[:1]
+    assert dead(died_to="1960-01-01T00:00") == []
+    assert dead(died_from="1960-01-01T00:00") == ids
+    assert len(dead(died="2h")) == len(dead()) == 11  # no such window: ignored
+    page = text_of(root.get(queue_url(jobs.name, "?tab=dead&died=1h&died_to=2099-01-01T00:00")))
+    assert "Jobs whose time of death was not noted are left out." in page
+    assert '<input type="hidden" name="died" value="1h">' in page
+    assert "Died until 2099-01-01 00:00:00" in page
+    assert "Ignored" not in page
+    for tab in ("pending", "schedule", "active"):
+        page = text_of(root.get(queue_url(jobs.name, f"?tab={tab}&died=1h")))
+        assert "Ignored, since it makes no sense here: died." in page
 
 
 def test_a_text_is_found_in_json_that_spells_it_with_escapes(jobs: Jobs, root: Client) -> None:
