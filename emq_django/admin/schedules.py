@@ -21,7 +21,7 @@ from emq_django.admin.rights import may
 from emq_django.admin.words import Moment
 from emq_django.conf import conf
 from emq_django.connections import admin_wire_for
-from emq_django.errors import EmqError
+from emq_django.errors import EmqError, InvalidInput
 from emq_django.timetable import operate
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _row(request: HttpRequest, links: Links, one: Standing) -> ScheduleRow:
         if state.job_id and may(request, "view_job", one.queue)
         else None,
         next=words.stamp(one.next_ms) if one.next_ms is not None else None,
-        trouble=render.one_line(one.trouble, 300),
+        trouble=mask_secrets(render.one_line(one.trouble, 300)),
         verbs=verbs,
         once=tokens.once_token() if any(verb.once for verb in verbs) else "",
     )
@@ -117,11 +117,14 @@ def _press(page: PagesAdmin, request: HttpRequest) -> HttpResponseBase:
         raise PermissionDenied
     try:
         named = operate.entry_called(name).queue
+    except InvalidInput:  # which names there are is not for all to know
+        messages.error(request, _("There is no periodic task of this name."))
+        return back
     except EmqError as exc:
         messages.error(request, mask_secrets(render.one_line(str(exc), 300)))
         return back
     queue = named.name
-    if not may(request, verb.codename, queue):
+    if not (may(request, "view_queue", queue) and may(request, verb.codename, queue)):
         raise PermissionDenied
     outcome, job_id = Outcome(), ""
     send = tokens.once_from(request.POST.get("once", ""))
@@ -136,7 +139,8 @@ def _press(page: PagesAdmin, request: HttpRequest) -> HttpResponseBase:
     except Exception as exc:  # noqa: BLE001 - a task's own enqueue runs code of the project
         outcome.failed, outcome.problem = 1, words.problem(exc)
         audit.record(request, verb, queue, outcome)
-        messages.error(request, f"{outcome.problem.headline} {outcome.problem.detail}")
+        detail = mask_secrets(outcome.problem.detail)
+        messages.error(request, f"{outcome.problem.headline} {detail}")
         return back
     if not changed:
         messages.warning(request, _("%s: nothing to change.") % render.one_line(name, 128))

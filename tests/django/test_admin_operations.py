@@ -384,5 +384,35 @@ def test_a_schedule_of_a_queue_that_one_may_not_see_is_not_there(
     assert not any(one.is_paused for one in operate.standings())
 
 
+def test_who_may_not_see_a_queue_fires_nothing_on_it_and_learns_no_name(
+    timetable: Jobs, root: Client
+) -> None:
+    with override_settings(EMQ={**settings.EMQ, "ADMIN": {"CAN": f"{__name__}.all_but_sight"}}):
+        form = {"action": "fire_schedule", "id": "nightly", "once": once_token()}
+        assert root.post(PERIODIC, form).status_code == 403
+        page = said(root, root.post(PERIODIC, {**form, "id": "nightl"}))
+    assert "no periodic task" in page
+    assert "nightly" not in page
+    assert timetable.redis.zcard(timetable.keys.pending) == 0
+
+
+def test_what_a_task_says_when_it_can_not_be_fired_is_masked(
+    timetable: Jobs, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> str:
+        raise RuntimeError("refused: api_key=hunter2")
+
+    monkeypatch.setattr(operate, "fire_now", refuse)
+
+    page = said(root, root.post(PERIODIC, fire_form(root)))
+
+    assert "refused: api_key=" in page
+    assert "hunter2" not in page
+
+
+def all_but_sight(user: object, codename: str, queue: str) -> bool:
+    return codename != "view_queue"
+
+
 def nothing(user: object, codename: str, queue: str) -> bool:
     return False
