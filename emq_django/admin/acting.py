@@ -15,14 +15,14 @@ from emq_django.admin.tokens import ANSWER_S
 from emq_django.admin.words import Problem
 from emq_django.conf import conf, keys
 from emq_django.connections import admin_wire_for
-from emq_django.errors import EmqError
+from emq_django.errors import EmqError, WireError
 from emq_django.protocol import browse, enqueue, lanes, operate, read, upkeep
 from emq_django.protocol.calls import Call
 from emq_django.protocol.enqueue import Readmission
 from emq_django.protocol.ids import is_branded
 from emq_django.protocol.keyspace import Queue
 from emq_django.protocol.operate import Cancelled, Removed, Reprocessed
-from emq_django.reading import ask_each
+from emq_django.reading import ask_each, ask_where
 
 PER_SCRIPT: Final = 100
 _MOST_SWEEPS: Final = 10  # of 100 each; the workers sweep the rest
@@ -53,6 +53,7 @@ class Outcome:
     skipped: int = 0
     failed: int = 0
     problem: Problem | None = None
+    lost: bool = False  # the server did not answer: asking it for more would wait once more
     copies: dict[str, str] = field(default_factory=dict)  # original to copy
 
     def note(self, ids: Sequence[str], answer: Any, is_done: Callable[[Any], bool]) -> None:
@@ -60,6 +61,7 @@ class Outcome:
         if isinstance(answer, Exception):
             self.failed += len(ids)
             self.problem = words.problem(answer)
+            self.lost = self.lost or isinstance(answer, WireError)
             return
         for job_id, verdict in zip(ids, answer, strict=True):
             if is_done(verdict):
@@ -73,6 +75,7 @@ class Outcome:
         self.skipped += other.skipped
         self.failed += other.failed
         self.problem = other.problem or self.problem
+        self.lost = self.lost or other.lost
 
 
 Jobs = Sequence[Target]
@@ -138,6 +141,9 @@ def copy(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Enqueue jobs of the same payload and lane under new ids, once under each."""
     wire, outcome = admin_wire_for(queue), Outcome()
     for job in jobs:
+        if outcome.lost:
+            outcome.failed += 1
+            continue
         calls: list[Call[Any]] = [
             browse.payload(queue, job.id, conf().max_payload_bytes),
             read.row(queue, job.id, 64),
@@ -242,7 +248,7 @@ def _of_bands(queue: Queue, build: Callable[[Queue], Call[bool]]) -> Outcome:
     """Do the same to each band of a queue: it is done as soon as one of them was changed."""
     outcome = Outcome()
     bands = [keys(band) for band in conf().bands(queue.name)]
-    answers = [answer for one in bands for answer in ask_each(admin_wire_for(one), [build(one)])]
+    answers = ask_where([(one, build(one)) for one in bands])
     failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
     outcome.note([queue.name], [any(answers)] if failed is None else failed, bool)
     return outcome

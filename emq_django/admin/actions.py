@@ -184,7 +184,10 @@ def _on_jobs(press: Press, verb: Verb, targets: dict[str, list[Target]]) -> Http
     total = Outcome()
     try:
         for queue, some in targets.items():
-            outcome = acting.JOB_VERBS[verb.name](keys(queue), some, lane)
+            if total.lost:
+                outcome = Outcome(failed=len(some), lost=True)
+            else:
+                outcome = acting.JOB_VERBS[verb.name](keys(queue), some, lane)
             audit.record(press.request, verb, queue, outcome)
             total.add(outcome)
     except EmqError as exc:
@@ -206,7 +209,10 @@ def _on_lanes(press: Press, verb: Verb, targets: dict[str, list[Target]]) -> Htt
     try:
         for queue, some in targets.items():
             names = [target.id for target in some]
-            outcome = acting.change_lanes(keys(queue), verb.name, names, number)
+            if total.lost:
+                outcome = Outcome(failed=len(some), lost=True)
+            else:
+                outcome = acting.change_lanes(keys(queue), verb.name, names, number)
             said = [
                 f"{queue}:" if queue != press.queue else "",
                 f"{number}:" if verb.number else "",

@@ -16,6 +16,7 @@ from django.test import Client, override_settings
 from emq_django.admin import acting
 from emq_django.admin.tokens import once_token
 from emq_django.conf import keys
+from emq_django.errors import Unreachable
 from emq_django.protocol import claim as claiming
 from emq_django.protocol import enqueue as admission
 from emq_django.protocol import settle
@@ -297,6 +298,27 @@ def test_an_answer_that_is_sent_twice_makes_one_copy(jobs: Jobs, root: Client) -
     assert "0 done, 1 no longer applicable" in answer()
     assert jobs.redis.zcard(jobs.keys.pending) == 0
     assert len(entries()) == 2
+
+
+def test_copies_are_not_asked_for_one_by_one_of_a_server_that_is_away(
+    jobs: Jobs, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would wait for its own time out: 500 of them for a quarter of an hour."""
+    ids = dead(jobs, 5)
+    flushes: list[int] = []
+
+    def away(wire: Any, calls: list[Any]) -> list[Exception]:
+        flushes.append(len(calls))
+        return [Unreachable("no answer within 2 s") for _ in calls]
+
+    question = text_of(press(root, jobs, "dead", "copy", *ids, confirmed=""))
+    (copies,) = re.findall(r'name="copies" value="([^"]+)"', question)
+    monkeypatch.setattr(acting, "ask_each", away)
+
+    page = said(root, press(root, jobs, "dead", "copy", *ids, copies=copies))
+
+    assert "0 done, 5 failed, outcome unknown" in page
+    assert len(flushes) == 1
 
 
 @pytest.mark.parametrize("copies", ["", "e30:1aaaaa:bbbb"])

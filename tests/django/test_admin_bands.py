@@ -11,8 +11,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 
-from emq_django.admin import bulk, searching
+from emq_django import reading
+from emq_django.admin import acting, bulk, searching
 from emq_django.admin.tokens import once_token
+from emq_django.errors import Unreachable
 from emq_django.protocol import enqueue as admission
 from emq_django.protocol import lanes, metrics
 from emq_django.protocol.ids import mint
@@ -182,6 +184,31 @@ def test_selected_jobs_of_several_bands_are_retried_where_they_are(
     )
     again = press(root, bands[1], "dead", "retry", *tokens, f"else:{ids[0]}")
     assert "0 done, 3 no longer applicable" in said(root, again)
+
+
+def test_bands_of_a_server_that_is_away_wait_for_it_once(
+    bands: Bands, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes: list[int] = []
+
+    def away(wire: Any, calls: list[Any]) -> list[Exception]:
+        flushes.append(len(calls))
+        return [Unreachable("no answer within 2 s") for _ in calls]
+
+    for band in bands:
+        band.bury(band.add())
+    page = text_of(root.get(queue_url(bands[1].name, "?tab=dead")))
+    tokens = re.findall(r'name="id" value="([^"]+)"', page)
+    with monkeypatch.context() as patched:
+        patched.setattr(acting, "ask_each", away)
+        patched.setattr(reading, "ask_each", away)
+        answer = press(root, bands[1], "dead", "retry", *tokens)
+        assert flushes == [1]
+        press(root, bands[1], "dead", "pause")
+        assert flushes == [1, 3]
+
+    assert "0 done, 3 failed, outcome unknown" in said(root, answer)
+    assert not any(band.redis.hexists(band.keys.meta, "paused") for band in bands)
 
 
 def test_a_job_of_a_band_is_acted_on_from_its_own_page(bands: Bands, root: Client) -> None:
