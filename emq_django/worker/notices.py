@@ -16,9 +16,14 @@ _EVERY_S: Final = 1.0
 
 
 def title(text: str) -> None:
-    """Set this process's title where ``setproctitle`` is installed (the extra "titles")."""
+    """Set this process's title where ``setproctitle`` is installed (the extra "titles").
+
+    Its first fifteen bytes become the process's name for the kernel. A space among them moves all
+    that follows in ``/proc/self/stat``, where Python counts threads by the spaces: it then takes
+    the priority of a process that is started by ``nice`` for them, and warns at every fork.
+    """
     with contextlib.suppress(ImportError):
-        importlib.import_module("setproctitle").setproctitle(f"emq_worker: {text}")
+        importlib.import_module("setproctitle").setproctitle(f"emq_worker[{text}]")
 
 
 class Systemd:

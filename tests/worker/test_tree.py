@@ -249,6 +249,17 @@ def test_the_health_file_says_that_the_tree_lives(bench: Bench) -> None:
     assert not path.exists()
 
 
+def test_a_title_does_not_hide_how_many_threads_a_process_has(bench: Bench) -> None:
+    """Python reads the number at each fork, as the twentieth word of a line with the name in it."""
+    pytest.importorskip("setproctitle")
+    worker = bench.start("--concurrency", "1")
+    line = Path(f"/proc/{worker.process.pid}/stat")
+
+    until(lambda: "emq_worker" in line.read_text(), "it has its title")
+
+    assert len(line.read_text().split(")")[0].split()) == 2
+
+
 def test_systemd_hears_that_the_tree_is_ready_lives_and_stops(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
