@@ -226,7 +226,7 @@ def test_a_walk_over_dead_jobs_goes_on_behind_those_that_stay(
     assert left(client, q) == minted
 
 
-@pytest.mark.parametrize("place", ["active", "pending", "schedule", "lock", "revived"])
+@pytest.mark.parametrize("place", ["active", "pending", "schedule", "lane", "lock", "revived"])
 def test_a_dead_job_that_is_somebody_elses_by_now_is_left_alone(
     speaker: Speaker, client: Any, bare_q: Queue, place: str
 ) -> None:
@@ -235,6 +235,9 @@ def test_a_dead_job_that_is_somebody_elses_by_now_is_left_alone(
         client.set(bare_q.row(job_id) + b":lock", "1")
     elif place == "revived":
         client.hset(bare_q.row(job_id), "state", "pending")
+    elif place == "lane":
+        client.hset(bare_q.row(job_id), "group", LANES[0])
+        client.zadd(bare_q.lane(LANES[0]), {job_id: 0})
     else:
         client.zadd(bare_q.base + place.encode(), {job_id: 2**42})
         if place == "active":

@@ -35,15 +35,17 @@ local function is_old(id, job)
   return id < first_id and string.match(id, '^JOB%w%w%w%w%w%w%w%w%w%w%w$')
 end
 
-local function is_elsewhere(id)
+local function is_elsewhere(id, job)
+  local in_lane = job.group and redis.pcall('ZSCORE', base .. 'g:' .. job.group .. ':pending', id)
   return redis.call('ZSCORE', base .. 'pending', id) or redis.call('ZSCORE', base .. 'schedule', id)
+    or type(in_lane) == 'string'
 end
 
 local removed, first, last = 0, '', ''
 for i, id in ipairs(ids) do
   local job = read_standing(base, id)
   local is_dead = job.kind ~= 'job' or job.state == 'dead'
-  if is_dead and not job.locked and not job.active and not is_elsewhere(id)
+  if is_dead and not job.locked and not job.active and not is_elsewhere(id, job)
     and (offset + i <= over or is_old(id, job)) then
     discard(base, id, job)
     removed = removed + 1
