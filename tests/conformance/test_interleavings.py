@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 )
 from hypothesis.stateful import run_state_machine_as_test as tell
 
-from emq_django.protocol import claim, enqueue, ids, keyspace, read, settle, upkeep
+from emq_django.protocol import claim, enqueue, ids, keyspace, operate, read, settle, upkeep
+from emq_django.protocol.operate import Cancelled
 from emq_django.protocol.records import ClaimedJob, JobSet, Verdict
 from tests.queue_state import QueueState, broken_laws, read_state, remove_queue
 
@@ -66,6 +67,12 @@ class Job:
     @property
     def waiting(self) -> str:
         return "lane" if self.lane else "flat"
+
+
+def now_ms(client: Any) -> int:
+    """Return the server's time."""
+    seconds, microseconds = client.time()
+    return int(seconds) * 1_000 + int(microseconds) // 1_000
 
 
 class Stories(RuleBasedStateMachine):
@@ -502,6 +509,47 @@ class StoriesWithAnotherSpeaker(RuleBasedStateMachine):
     @rule()
     def promote(self) -> None:
         self.run(upkeep.promote(self.q))
+
+    @precondition(lambda self: self.lane_of)
+    @rule(which=any_job)
+    def cancel(self, which: int) -> None:
+        """Whoever holds it is asked to end it, nobody's job is gone, a dead one stays as it is."""
+        job_id = [*self.lane_of][which % len(self.lane_of)]
+        before = read_state(self.client, self.q)
+        (answer,) = self.run(operate.cancel(self.q, [job_id]))
+        after = read_state(self.client, self.q)
+        if answer is Cancelled.REMOVED:
+            assert after.place(job_id) == []
+            self.ended.add(job_id)
+        elif answer is Cancelled.ASKED:
+            assert "active" in before.place(job_id)
+            assert after.place(job_id) == before.place(job_id)
+            assert after.row(job_id)[b"cancel"].isdigit()
+        elif answer is Cancelled.DEAD:
+            assert before.row(job_id)[b"state"] == b"dead"
+            assert after == before
+        else:
+            assert answer is Cancelled.GONE
+            assert not before.row(job_id)
+            assert after.place(job_id) == []
+
+    @rule(kept=st.integers(1, 2), all_old=st.booleans())
+    def trim_dead(self, kept: int, *, all_old: bool) -> None:
+        """What goes was dead, and waited nowhere."""
+        before = read_state(self.client, self.q)
+        before_ms = now_ms(self.client) + LATER_MS if all_old else 0
+        trimmed = self.run(upkeep.trim_dead(self.q, kept, before_ms))
+        after = read_state(self.client, self.q)
+        gone = {job_id for job_id in self.lane_of if before.place(job_id) != after.place(job_id)}
+        assert len(gone) == trimmed.removed
+        for job_id in gone:
+            # Their extend brings an entry among the active back, of a job that has died.
+            assert set(before.place(job_id)) - {"active"} == {"dead"}
+            assert after.place(job_id) == []
+            assert not after.row(job_id)
+            self.ended.add(job_id)
+        if not all_old:
+            assert trimmed.removed <= max(len(before.value(b"dead", b"zset")) - kept, 0)
 
     @rule()
     def let_all_leases_end(self) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as tell
 
-from emq_django.protocol import enqueue, ids, lanes, notes, operate, read, repeats, settle
+from emq_django.protocol import enqueue, ids, lanes, notes, operate, read, repeats, settle, upkeep
 from emq_django.protocol.enqueue import Readmission
 from emq_django.protocol.lanes import Reassigned
 from emq_django.protocol.operate import Cancelled, Obliterated, Removed, Reprocessed, Updated
@@ -29,6 +29,7 @@ from tests.conformance.test_interleavings import (
     StoriesWithAnotherSpeaker,
     any_job,
     chosen_lane,
+    now_ms,
 )
 from tests.foreign import Foreign, ForeignJob
 from tests.queue_state import read_state
@@ -170,6 +171,22 @@ class WholeLife(Stories):
         drained = self.run(operate.drain(self.q, lane or SETS[place], batch))
         assert drained == (min(batch, len(held)), max(len(held) - batch, 0))
         for job in held[:batch]:
+            self.move(job, "gone")
+
+    @rule(
+        kept=st.integers(1, 3), all_old=st.booleans(), offset=st.integers(0, 2),
+        batch=st.integers(1, 4),
+    )  # fmt: skip
+    def trim_dead(self, kept: int, offset: int, batch: int, *, all_old: bool) -> None:
+        dead = self.held("dead")
+        before_ms = now_ms(self.client) + LATER_MS if all_old else 0
+        trimmed = self.run(upkeep.trim_dead(self.q, kept, before_ms, offset, batch))
+        seen = dead[offset : offset + batch]
+        gone = seen if all_old else seen[: max(len(dead) - kept - offset, 0)]
+        more = len(seen) == batch and (all_old or offset + batch < len(dead) - kept)
+        ends = (gone[0].id, gone[-1].id) if gone else ("", "")
+        assert trimmed == upkeep.Trimmed(len(gone), len(seen), more, *ends)
+        for job in gone:
             self.move(job, "gone")
 
     @precondition(lambda self: any(job.holders for job in self.jobs.values()))
