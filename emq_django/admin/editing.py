@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 VERB: Final = VERBS["edit"]
 _ENVELOPE: Final = '{"v":'  # what a payload of a task begins with
 _DIFFERENCE_LINES: Final = 400
+_COMPARED_LINES: Final = 2_000  # comparing takes the square of their number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +159,31 @@ def _difference(old: str, new: str) -> list[Line]:
 
 def _lines(old: str, new: str) -> list[Line]:
     """Return the lines that differ, and two around each; the last line break counts too."""
-    told = difflib.unified_diff(old.split("\n"), new.split("\n"), n=2, lineterm="")
+    before, after = _between(old.split("\n"), new.split("\n"))
+    if max(len(before), len(after)) > _COMPARED_LINES:
+        told = [*_first("-", before), *_first("+", after)]
+    else:
+        told = list(difflib.unified_diff(before, after, n=2, lineterm=""))
+        told = told[2:]  # behind two lines that would name files
     return [
         Line(mark=line[:1], text=render.visible(line[1:]))
-        for line in list(told)[2:]  # behind two lines that would name files
+        for line in told
         if not line.startswith("@@")
     ]
+
+
+def _first(mark: str, lines: list[str]) -> list[str]:
+    some = _DIFFERENCE_LINES // 2 - 1
+    return [f"{mark}{line}" for line in (*lines[:some], *["…"] * (len(lines) > some))]
+
+
+def _between(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Return what lies between the lines that both begin and both end with, and two of those."""
+    most = min(len(old), len(new))
+    head = next((at for at in range(most) if old[at] != new[at]), most)
+    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
+    start, end = max(head - 2, 0), max(tail - 2, 0)
+    return old[start : len(old) - end], new[start : len(new) - end]
 
 
 def _form(
