@@ -114,7 +114,9 @@ class Crew:
         if self.ends.ripe() or (self.ends.waiting() and self.slots.is_idle()):
             self.ends.flush()
         self.slots.wake()
-        if not self.slots.spread(LONGEST_S) and self.slots.still_s() > _STILL_S:
+        self.slots.spread(LONGEST_S)
+        # A slot that was woken and has not come yet will: the machine is busy.
+        if self.slots.is_full() and self.slots.still_s() > _STILL_S:
             self._streak = 0
             self.clear_line()
             self.bell.ring()  # what counted as no free slot may have been the line

@@ -93,6 +93,11 @@ class Slots(Generic[T]):
             self._was_missed |= self._busy > 0
             return self._busy
 
+    def is_full(self) -> bool:
+        """Whether every slot works."""
+        with self._lock:
+            return self._busy >= self._count
+
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
         with self._lock:
@@ -126,16 +131,15 @@ class Slots(Generic[T]):
             self._wake_asleep()
             self._summon(min(len(self._line), self._hands - self._busy))
 
-    def spread(self, still_s: float) -> bool:
+    def spread(self, still_s: float) -> None:
         """Wake a slot for each in line, if none has come to its turn for longer than this.
 
-        Returns whether there was one to be woken. Any thread may ask for it.
+        Any thread may ask for it.
         """
-        if self.still_s() <= still_s:
-            return False
-        with self._lock:
-            self._hands = self._count
-            return self._summon(len(self._line)) > 0
+        if self.still_s() > still_s:
+            with self._lock:
+                self._hands = self._count
+                self._summon(len(self._line))
 
     def follow_up(self, thread_id: int, work: Callable[[], None]) -> None:
         """Have the slot that is this thread do ``work`` next; one that has ended does not.
@@ -176,19 +180,17 @@ class Slots(Generic[T]):
             for thread in self._threads:
                 thread.join(max(deadline_s - time.monotonic(), 0.0))
 
-    def _summon(self, more: int) -> int:
-        """Have up to so many threads look at the line, return how many; the lock is held."""
+    def _summon(self, more: int) -> None:
+        """Have up to so many threads look at the line; the lock is held."""
         more = max(more, 0)
         woken = min(more, len(self._idle))
         for _ in range(woken):
             self._wake(next(reversed(self._idle)))
-        new = min(more - woken, self._count - len(self._threads))
-        for _ in range(new):
+        for _ in range(min(more - woken, self._count - len(self._threads))):
             name = f"emq-slot-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-        return woken + new
 
     def _held_up(self, now_s: float) -> int:
         """Return how many have been at one piece of work for long: those are no hands."""

@@ -104,6 +104,26 @@ def test_what_stands_still_is_given_to_those_who_are_free_before_it_is_handed_ba
     until(lambda: sorted(gang.begun) == ["a", "b", "long"], "the others did the rest")
 
 
+def test_what_a_free_slot_was_woken_for_is_not_handed_back_when_it_comes_late(gang: Gang) -> None:
+    """On a busy machine a thread may take its time: a run that was handed back costs a token."""
+    serve, comes = gang.crew.slots._serve, threading.Event()
+
+    def come_late() -> None:
+        comes.wait(20)
+        serve()
+
+    gang.crew.slots._serve = come_late  # type: ignore[method-assign]
+    gang.start("a")
+    until(lambda: gang.crew.slots.still_s() > 0.15, "no slot has come")
+
+    for _ in range(20):
+        gang.crew.look_after()
+
+    assert [lease.job.id for lease in gang.crew.slots.line()] == ["a"]
+    comes.set()
+    until(lambda: gang.begun == ["a"], "it came")
+
+
 def test_what_is_handed_back_makes_room_and_the_main_thread_sees_it(gang: Gang) -> None:
     gang.source.pace.run_s = None  # nothing is known of them yet: each is worth a slot
     gang.start(*[f"long {number}" for number in range(8)])
