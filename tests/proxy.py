@@ -70,6 +70,11 @@ class Proxy:
         with self._lock:
             self._armed = (mode, matching, times)
 
+    def is_armed(self) -> bool:
+        """Whether what was armed has not all been applied yet."""
+        with self._lock:
+            return self._armed is not None
+
     def drop_connections(self) -> None:
         """Close every open connection, as a restarted server would."""
         with self._lock:

@@ -47,14 +47,15 @@ def test_a_report_whose_reply_is_lost_is_sent_again_and_counts_as_done(
     bench.start("--concurrency", "1")
     until(lambda: not bench.counts().pending and not bench.counts().active, "a first run")
     proxy.arm("drop_reply", matching=_sha(report))
-    second = bench.add(**order)
+    ids = [job_id]
+    while proxy.is_armed():  # a short job that took long, on a busy machine, is reported by itself
+        ids.append(bench.add(**order))
+        bench.workers[0].wait_for_log(f"{line}{bench.queue} id={ids[-1]}")
 
-    bench.workers[0].wait_for_log(f"{line}{bench.queue} id={second}")
-
-    # One for the first job, two for the second.
-    assert sum(_sent(proxy, one) for one in {report, again}) >= 3
+    # One for each job, and another one for the last.
+    assert sum(_sent(proxy, one) for one in {report, again}) > len(ids)
     assert _sent(proxy, again)
-    assert bench.ledger.count("start") == {job_id: 1, second: 1}
+    assert bench.ledger.count("start") == dict.fromkeys(ids, 1)
     assert "refused" not in bench.workers[0].log()
 
 
