@@ -54,7 +54,7 @@ def test_every_report_of_the_first_holder_is_stale_and_changes_nothing(
 
     with redis_client.pubsub() as events:
         events.subscribe(q.base + b"events")
-        assert events.get_message(timeout=5)["type"] == "subscribe"
+        assert events.get_message(timeout=20)["type"] == "subscribe"
         for name, report in REPORTS.items():
             assert speaker.run(report(q, first)) is Verdict.STALE, name
         assert speaker.run(settle.extend_many(q, [first], 60_000)) == [job_id]
@@ -63,7 +63,7 @@ def test_every_report_of_the_first_holder_is_stale_and_changes_nothing(
 
         assert speaker.run(REPORTS["complete"](q, second)) is Verdict.COMPLETED
 
-        ended = [events.get_message(timeout=5)["data"], events.get_message(timeout=0.05)]
+        ended = [events.get_message(timeout=20)["data"], events.get_message(timeout=0.05)]
     assert b"completed" in ended[0]
     assert ended[1] is None
     assert redis_client.hget(q.base + b"metrics:completed", "count") == b"1"

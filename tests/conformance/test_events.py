@@ -26,12 +26,12 @@ def listener(engine: Server, q: Queue) -> Iterator[Callable[[], list[dict[str, s
     """Subscribe to a queue's channel; a call returns what came since the last one."""
     with engine.client() as raw, raw.pubsub() as subscription:
         subscription.subscribe(q.base + b"events")
-        assert subscription.get_message(timeout=5)["type"] == "subscribe"
+        assert subscription.get_message(timeout=20)["type"] == "subscribe"
 
         def heard() -> list[dict[str, str]]:
             raw.publish(q.base + b"events", "end")
             messages: list[dict[str, str]] = []
-            while (message := subscription.get_message(timeout=5)) is not None:
+            while (message := subscription.get_message(timeout=20)) is not None:
                 if message["data"] == b"end":
                     return messages
                 messages.append(json.loads(message["data"]))

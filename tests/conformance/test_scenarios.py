@@ -459,11 +459,11 @@ def test_events(speaker: Speaker, client: Any, q: Queue) -> None:
     job = start(speaker, q)
     with client.pubsub() as subscription:
         subscription.subscribe(q.base + b"events")
-        subscription.get_message(timeout=5)
+        subscription.get_message(timeout=20)
 
         speaker.run(notes.progress(q, job.id, "50"))
 
-        message = subscription.get_message(timeout=5)
+        message = subscription.get_message(timeout=20)
     assert json.loads(message["data"]) == {"event": "progress", "job": job.id, "progress": "50"}
 
 

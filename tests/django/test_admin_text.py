@@ -116,11 +116,11 @@ def test_numbers_keep_every_digit() -> None:
 )
 def test_no_payload_makes_masking_slow(unit: str) -> None:
     text = (unit * 65_536)[:65_536]
-    started = time.perf_counter()
+    started = time.process_time()  # what others do on this machine counts for nothing
 
     indent(mask_secrets(text))
 
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @given(st.text())
