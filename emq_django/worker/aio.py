@@ -131,8 +131,14 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _forget() -> None:
-    """Start anew in a forked child, which has the loop but not its thread."""
+    """Start anew in a forked child, which has the loop but not its thread.
+
+    Unless the loop's own thread forked: then a coroutine did, and its copy has the loop with all
+    that runs on it. Nothing of it may go on once that coroutine is left.
+    """
     global _loop, _thread, _lock
+    if _loop is not None and threading.current_thread() is _thread:
+        _loop.call_soon(os._exit, 1)
     _loop = _thread = None
     _lock = threading.Lock()
 
