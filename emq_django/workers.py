@@ -18,6 +18,7 @@ from emq_django.job_context import DjangoHooks
 from emq_django.protocol.keyspace import valid_new_queue
 from emq_django.wire.roster import Roster
 from emq_django.worker import handlers
+from emq_django.worker.children import HAD_ENOUGH
 from emq_django.worker.ending import Ended
 from emq_django.worker.loop import Worker
 from emq_django.worker.options import QueueOptions, TreeOptions, WorkerOptions
@@ -99,10 +100,10 @@ def _alone(options: WorkerOptions) -> Worker:
 
 def _in_child(options: WorkerOptions, seat: ChildSeat) -> int:
     """Work in a forked child; what its threads leave behind ends with the process."""
-    code = _Worker(options, connections.wire_for, DjangoHooks(), seat).run().exit_code
+    ended = _Worker(options, connections.wire_for, DjangoHooks(), seat).run()
     django_connections.close_all()
     logging.shutdown()
-    return code
+    return HAD_ENOUGH if ended.had_enough and not ended.exit_code else ended.exit_code
 
 
 def _close_all() -> None:

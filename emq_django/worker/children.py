@@ -18,6 +18,7 @@ from emq_django.worker.table import Region, Slot
 
 _PR_SET_PDEATHSIG: Final = 1
 _FAILED: Final = 70  # os.EX_SOFTWARE: the child's own code broke
+HAD_ENOUGH: Final = 75  # os.EX_TEMPFAIL: all went well, and there may be more to do
 _CHUNK: Final = 4_096
 
 

@@ -25,6 +25,7 @@ class Ended:
     running: int = 0
     forced_by: int | None = None  # the signal that was the second stop request
     unreachable: bool = False  # a burst gave up on a server or a queue
+    had_enough: bool = False  # of jobs, ``max_jobs``; more may be there
 
     @property
     def exit_code(self) -> int:

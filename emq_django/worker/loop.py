@@ -104,5 +104,5 @@ class Worker:
     def _wind_down(self, *, given_up: bool) -> Ended:
         running = wind_down(self._crew, self._sources, self._strays, self.stop, self._options)
         log.ended(self.incarnation, running)
-        forced_by = self.stop.signum if self.stop.forced() else None
-        return Ended(running=running, forced_by=forced_by, unreachable=given_up)
+        forced_by, enough = self.stop.forced_by(), self._crew.has_had_enough()
+        return Ended(running=running, forced_by=forced_by, unreachable=given_up, had_enough=enough)

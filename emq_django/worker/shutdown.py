@@ -35,6 +35,10 @@ class StopRequest:
         """Take nothing more."""
         return self._count > 0
 
+    def forced_by(self) -> int | None:
+        """Return the signal that was the second request, None where there was none."""
+        return self.signum if self.forced() else None
+
     def forced(self) -> bool:
         """Hand back what still runs and end now."""
         return self._count > 1

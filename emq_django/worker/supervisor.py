@@ -20,7 +20,7 @@ from emq_django.protocol.workers import Busy
 from emq_django.worker import parked
 from emq_django.worker.beat import Beat, busy_of, facts_of
 from emq_django.worker.cancels import Cancels
-from emq_django.worker.children import Child, fork
+from emq_django.worker.children import HAD_ENOUGH, Child, fork
 from emq_django.worker.guard import Guard
 from emq_django.worker.log import logger
 from emq_django.worker.metrics import Reporter
@@ -193,20 +193,25 @@ class Supervisor:
             for message in child.hear():
                 self._hear(child, bytes((message,)))
             self._forget(child)
+            had_enough = code == HAD_ENOUGH
+            code = 0 if had_enough else code
             clean = code == 0 and not child.region.slots()
             if not clean:
                 self._recovery.open(child)
             self._say_ended(child, code)
-            if self._is_over(child, code):
+            if self._is_over(child, code, had_enough=had_enough):
                 self._exit_code = max(self._exit_code, code)
             else:
                 self._births[child.number] = time.monotonic() + self._pause_s(child, code)
 
-    def _is_over(self, child: Child, code: int) -> bool:
-        """Whether nobody takes the place of a child that has ended."""
+    def _is_over(self, child: Child, code: int, *, had_enough: bool) -> bool:
+        """Whether nobody takes the place of a child that has ended.
+
+        One that has had enough jobs has not seen whether any are left.
+        """
         if self._stop_by_s is not None:
             return True
-        return self._options.burst and code >= 0 and not child.stopping
+        return self._options.burst and code >= 0 and not (child.stopping or had_enough)
 
     def _pause_s(self, child: Child, code: int) -> float:
         """Return the pause before a new child: it grows while none gets as far as to serve."""

@@ -22,6 +22,25 @@ def test_a_burst_runs_flat_and_lane_jobs_and_ends(bench: Bench) -> None:
     assert bench.empty()
 
 
+def test_a_burst_whose_children_are_replaced_after_some_jobs_leaves_none(bench: Bench) -> None:
+    jobs = [bench.add() for _ in range(10)]
+
+    worker = bench.burst("--max-jobs", "3", "--concurrency", "2")
+
+    assert bench.ledger.count("end") == dict.fromkeys(jobs, 1)
+    assert "ended with exit code" not in worker.log()
+
+
+def test_a_burst_without_children_ends_after_its_share_of_jobs(bench: Bench) -> None:
+    for _ in range(5):
+        bench.add()
+
+    bench.burst("--processes", "0", "--max-jobs", "3", "--concurrency", "1")
+
+    assert len(bench.ledger.notes("end")) == 3
+    assert bench.counts().pending == 2
+
+
 def test_a_burst_waits_for_jobs_that_running_jobs_enqueue(bench: Bench) -> None:
     bench.add(sleep_s=0.3, enqueue=['{"sleep_s": 0.3, "enqueue": ["{}", "{}"]}'])
 
