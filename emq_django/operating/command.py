@@ -52,14 +52,17 @@ class OperatorCommand(BaseCommand):
         except EmqError as exc:
             raise CommandError(sentence(exc), returncode=UNABLE) from exc
         except BrokenPipeError:
-            # Whoever read this has seen enough; nothing may be written at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.stop_writing()
         except KeyboardInterrupt:
             raise CommandError("stopped", returncode=STOPPED) from None
 
     def run(self, **options: Any) -> None:
         """Do what the command is for."""
         raise NotImplementedError
+
+    def stop_writing(self) -> None:
+        """Write to nobody: whoever read this has seen enough. Nothing may fail at exit either."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def terminal(self, options: dict[str, Any]) -> Terminal:
         """Return what standard output can do."""

@@ -20,6 +20,7 @@ from emq_django.operating.terminal import Terminal
 from emq_django.protocol import claim, lanes, metrics, registry, settle
 from emq_django.protocol.metrics import Figures
 from emq_django.protocol.records import JobSet
+from tests.operating.shell import DEADLINE_S, start
 from tests.queue_state import check_invariants
 
 if TYPE_CHECKING:
@@ -260,6 +261,17 @@ def test_a_cancel_says_which_of_the_two_happened(shop: Shop) -> None:
     assert "\ncancel " in shop.run("emq_job", running).out
     refused = shop.run("emq_job", dead, "--cancel")
     assert (refused.code, "--remove" in refused.err) == (1, True)
+
+
+def test_all_are_enqueued_although_nobody_reads_their_ids(shop: Shop) -> None:
+    process = start("emq_enqueue", shop.name, "x", "--count", "3000", env=shop.env)
+    assert process.stdout
+    process.stdout.close()
+
+    _, err = process.communicate(timeout=DEADLINE_S)
+
+    assert (process.returncode, err) == (0, b"")
+    assert shop.redis.zcard(shop.keys.pending) == 3_000
 
 
 def test_payloads_come_as_an_argument_a_file_or_a_pipe(shop: Shop, tmp_path: Path) -> None:

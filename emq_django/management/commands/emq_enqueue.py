@@ -38,7 +38,10 @@ class Command(OperatorCommand):
             payload = payload_of(options["payload"], options["file"], sys.stdin, limit=limit)
             how = {name: options[name] for name in ("count", "job_id", "lane", "at", "delay")}
             for receipt in submit(options["queue"], payload, **how):
-                self._say(receipt, options)
+                try:
+                    self._say(receipt, options)
+                except BrokenPipeError:  # the jobs are wanted, whoever reads their ids
+                    self.stop_writing()
         except PartlyEnqueued as exc:
             for outcome in exc.outcomes:
                 if isinstance(outcome, Receipt):
