@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from django.conf import settings
@@ -67,11 +68,26 @@ def address_of(connection: str) -> Address:
 def _from_url(url: str) -> Target:
     scheme, separator, rest = url.partition("://")
     plain = _SCHEMES.get(scheme + separator, "") + rest
+    _refuse_odd_database(plain)
     try:
         return target_of(redis.ConnectionPool.from_url(plain))
     except (RedisError, TypeError, ValueError) as exc:
         # Without the URL itself: it may hold a password.
         raise SettingsError(f"the server's URL can't be read: {exc}") from exc
+
+
+def _refuse_odd_database(url: str) -> None:
+    """redis-py takes a number that it can't read for 0: a typo would lead to another database."""
+    parts = urlsplit(url)
+    said = parse_qs(parts.query, keep_blank_values=True).get("db", [])
+    if parts.scheme != "unix":
+        said.append(unquote(parts.path).strip("/"))
+    for text in said:
+        if text and not (text.isascii() and text.isdigit()):
+            raise SettingsError(
+                f"the server's URL names the database {text!r}: give its number, such as"
+                " redis://127.0.0.1:6379/1"
+            )
 
 
 def _from_alias(alias: str, configured: Mapping[str, Any]) -> Route:

@@ -484,7 +484,11 @@ def test_addresses_are_told_without_secrets(settings: Settings) -> None:
         ("quue", ["'quue'", "Did you mean 'queue'?", "'default', 'queue'"]),
         ("http://h", ["'http://h'", "neither a URL nor a cache alias"]),
         ("redis://h:port/0", ["URL", "port"]),
-        ("redis://h?db=x", ["URL", "db"]),
+        ("redis://h?db=x", ["URL", "'x'", "give its number"]),
+        ("redis://h/abc", ["URL", "'abc'", "give its number"]),
+        ("rediss://:s3cret@h/1/2", ["URL", "'1/2'", "give its number"]),
+        ("valkey://h/%2d1", ["URL", "'-1'", "give its number"]),
+        ("unix:///run/x.sock?db=one", ["URL", "'one'", "give its number"]),
     ],
 )
 def test_a_connection_that_names_nothing_is_refused(
@@ -496,6 +500,7 @@ def test_a_connection_that_names_nothing_is_refused(
         wire_for(keys("q"))
 
     assert all(word in str(caught.value) for word in words), caught.value
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
