@@ -148,6 +148,17 @@ def command(*arguments: str) -> str:
     return out.getvalue()
 
 
+def test_a_list_of_what_could_not_be_asked_is_no_success(table: Table) -> None:
+    out = StringIO()
+    with table.of(tick={"EVERY_S": 60}):
+        away = {**settings.EMQ, "CONNECTION": "redis://127.0.0.1:1"}
+        with override_settings(EMQ=away), pytest.raises(CommandError) as caught:
+            call_command("emq_periodic", "--json", stdout=out)
+
+    assert caught.value.returncode == 2
+    assert json.loads(out.getvalue())[0]["trouble"]
+
+
 def test_the_list_shows_what_the_server_knows(table: Table) -> None:
     with table.of(tick={"CRON": "0 9 * * *", "TZ": "Asia/Tokyo"}, other={"EVERY_S": 60}):
         table.keeper().tick()

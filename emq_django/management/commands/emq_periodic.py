@@ -57,6 +57,8 @@ class Command(OperatorCommand):
             self.stdout.write("\n".join(table(_HEAD, rows, self.terminal(options))))
         else:
             self.stdout.write(_NONE)
+        if any(one.trouble for one in standings):
+            raise CommandError("not all could be asked: see the state of each", returncode=UNABLE)
 
     def _act(self, action: str, name: str, *, as_json: bool) -> None:
         if action == "fire":
