@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from emq_django.worker.log import logger
+
 _EVERY_S: Final = 1.0
 
 
@@ -55,6 +57,7 @@ class Notices:
         every_s += [_EVERY_S] if self._path else []
         self._every_s = min(every_s, default=0.0)
         self._next_at_s = 0.0
+        self._is_in_trouble = False
 
     def ready(self) -> None:
         """Say that every process of the tree has been started."""
@@ -77,10 +80,20 @@ class Notices:
         if self._systemd.watchdog_s:
             self._systemd.tell("WATCHDOG=1")
         if self._path is not None:
-            fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            with contextlib.suppress(OSError):
-                fresh.write_text(json.dumps(dict(state())), encoding="utf-8")
-                fresh.replace(self._path)  # a reader never sees half of it
+            self._write(self._path, json.dumps(dict(state())))
+
+    def _write(self, path: Path, text: str) -> None:
+        """Write the health file. That it can't be written is told once: a probe sees no more."""
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        try:
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(path)  # a reader never sees half of it
+        except OSError as exc:
+            if not self._is_in_trouble:
+                logger.error("the health file can't be written, jobs go on: %s", exc)
+            self._is_in_trouble = True
+        else:
+            self._is_in_trouble = False
 
     def close(self) -> None:
         """Remove the health file."""

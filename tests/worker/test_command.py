@@ -26,6 +26,10 @@ def emq(**queues: dict[str, Any]) -> override_settings:
         (["--concurrency", "0"], "concurrency=0"),
         (["--lease-ms", "0"], "lease_ms=0"),
         (["--grace-s", "-1"], "grace_s=-1"),
+        (["--burst", "--reload"], "--burst ends and --reload starts again"),
+        (["--health-file", "/nowhere/at/all"], "'/nowhere/at/all': there is no such folder"),
+        (["--health-file", "health", "--processes", "0"], "the parent of children"),
+        (["--health-file", "health", "--reload"], "the parent of children"),
     ],
 )
 def test_what_cannot_work_is_refused(arguments: list[str], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import time
@@ -17,6 +18,7 @@ import pytest
 from emq_django.conf import keys
 from emq_django.connections import wire_for
 from emq_django.protocol.claim import take
+from emq_django.worker.notices import Notices
 from tests.worker.processes import until
 
 if TYPE_CHECKING:
@@ -247,6 +249,27 @@ def test_the_health_file_says_that_the_tree_lives(bench: Bench) -> None:
     worker.signal(signal.SIGTERM)
     assert worker.exit_code() == 0
     assert not path.exists()
+
+
+def test_a_health_file_that_cannot_be_written_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    notices = Notices(str(folder / "health"), {})
+
+    def tick() -> int:
+        notices._next_at_s = 0.0
+        notices.tick(dict)
+        return caplog.text.count("the health file can't be written")
+
+    assert tick() == 0
+    shutil.rmtree(folder)
+    assert [tick(), tick()] == [1, 1]
+    folder.mkdir()
+    assert tick() == 1
+    shutil.rmtree(folder)
+    assert tick() == 2
 
 
 def test_a_title_does_not_hide_how_many_threads_a_process_has(bench: Bench) -> None:

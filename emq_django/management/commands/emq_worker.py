@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -40,7 +41,8 @@ class Command(BaseCommand):
         add("--grace-s", type=float, default=30.0, help="to finish running jobs at a stop (30)")
         add("--burst", action="store_true", help="end when nothing is claimable or due")
         add("--reload", action="store_true", help="start again when code changes (implies 0)")
-        add("--max-jobs", type=int, default=0, help="replace a child after so many (0: never)")
+        add("--max-jobs", type=int, default=0,
+            help="replace a child after so many, or end without children (0: never)")  # fmt: skip
         add("--max-memory-mb", type=int, default=0, help="replace a larger child (0: never)")
         add("--stuck-s", type=float, default=300.0, help="kill a child that stands still (300)")
         add("--health-file", default="", help="rewritten every second while all is well")
@@ -48,6 +50,7 @@ class Command(BaseCommand):
         add("--poll-ms", type=int, default=100, help="first pause where servers only answer (100)")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        _refuse_contradictions(options)
         show_log(options["verbosity"], as_json=options["log_json"])
         of_each = {name: options[name] for name in _WORKER}
         try:
@@ -60,6 +63,18 @@ class Command(BaseCommand):
                 _exit(tree_for(tree, options["queues"], **of_each).run())
         except (ConfigError, InvalidInput) as exc:
             raise CommandError(str(exc)) from exc
+
+
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    if options["reload"] and options["burst"]:
+        raise CommandError("--burst ends and --reload starts again: give one of them")
+    path = options["health_file"]
+    if not path:
+        return
+    if options["reload"] or not options["processes"]:
+        raise CommandError("--health-file is written by the parent of children: there is none")
+    if not Path(path).absolute().parent.is_dir():
+        raise CommandError(f"--health-file {path!r}: there is no such folder")
 
 
 def _leave(ended: Ended) -> None:
