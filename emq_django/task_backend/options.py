@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
+from inspect import BoundArguments, Parameter, Signature
 from typing import Any, Final
 
 from django.db.models import Model
@@ -98,24 +100,33 @@ def policy_of(task: Any, queue: str) -> Policy:
 
 
 def lane_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """Return the lane of one call. Its value is checked where the job is admitted."""
+    """Return the lane of one call. Its value is checked where the job is admitted.
+
+    Raises InvalidInput where the task's own function for it fails.
+    """
     lane = getattr(task, "lane", None)
     if callable(lane):
-        lane = lane(*args, **kwargs)
+        lane = _asked("lane", lane, task, args, kwargs)
     return lane_for(lane) if isinstance(lane, Model) else lane
 
 
 def unique_key_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return the unique key of one call, empty for none; a long one becomes its digest."""
+    """Return the unique key of one call, empty for none; a long one becomes its digest.
+
+    Raises InvalidInput where the task's own function for it fails, or gives no key.
+    """
     unique = getattr(task, "unique", False)
     if callable(unique):
-        unique = unique(*args, **kwargs)
+        unique = _asked("unique", unique, task, args, kwargs)
     if unique is None or unique is False:
         return ""
     if unique is True:
         return f"{task.module_path}:{_digest(canonical(args, kwargs))}"
     if not isinstance(unique, str) or not unique:
-        raise InvalidInput(f"unique gave {unique!r}: give text that is not empty, or None")
+        raise InvalidInput(
+            f"unique of task {task.module_path} gave {unique!r}: give text that is not empty,"
+            " or None"
+        )
     if len(unique.encode("utf-8", "surrogatepass")) > LARGEST_UNIQUE_BYTES:
         return _digest(unique)
     return unique
@@ -136,6 +147,95 @@ def limits_s_of(task: Any) -> tuple[float | None, float | None]:
 def seconds_of(value: float | timedelta | None) -> float | None:
     """Return a duration, which may be a timedelta, in seconds."""
     return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _asked(
+    option: str,
+    function: Callable[..., Any],
+    task: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Return what a function of the arguments says for one call of the task."""
+    args, kwargs = _for_function(function, task, args, kwargs)
+    try:
+        return function(*args, **kwargs)
+    except Exception as exc:
+        raise InvalidInput(
+            f"{option} of task {task.module_path} raised {type(exc).__name__}: {exc}"
+        ) from exc
+
+
+def _for_function(
+    function: Callable[..., Any], task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return the arguments of a call as the function takes them: by the task's names, if it can.
+
+    One that collects positional arguments, or whose parameters have names of their own, gets them
+    as the caller gave them.
+    """
+    as_given = args, kwargs
+    its, tasks = _signature(function), _signature(task.func)
+    if its is None or tasks is None:
+        return as_given
+    named = _by_name(tasks, task.takes_context, args, kwargs)
+    if named is None:
+        return as_given
+    needed = [one for one in its.parameters.values() if one.default is Parameter.empty]
+    for one in needed:
+        default = getattr(tasks.parameters.get(one.name), "default", Parameter.empty)
+        if default is not Parameter.empty:
+            named.setdefault(one.name, default)
+    known = {*tasks.parameters, *named}
+    own_names = any(
+        one.kind is Parameter.VAR_POSITIONAL
+        or (one.kind is not Parameter.VAR_KEYWORD and one.name not in known)
+        for one in its.parameters.values()
+    )
+    if own_names and _bound(its, args, kwargs):
+        return as_given
+    return ((), named) if _bound(its, (), named) else as_given
+
+
+def _by_name(
+    tasks: Signature, takes_context: bool, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return a call's arguments by the names of the task's parameters; None where some have none.
+
+    None too for a call that doesn't fit the task.
+    """
+    bound = _bound(tasks, (None, *args) if takes_context else args, kwargs)
+    if bound is None:
+        return None
+    named: dict[str, Any] = {}
+    for number, (name, value) in enumerate(bound.arguments.items()):
+        kind = tasks.parameters[name].kind
+        if takes_context and number == 0:
+            continue
+        if kind in {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL}:
+            return None
+        named.update(value if kind is Parameter.VAR_KEYWORD else {name: value})
+    return named
+
+
+def _bound(
+    signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> BoundArguments | None:
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError:
+        return None
+
+
+def _signature(function: Callable[..., Any]) -> Signature | None:
+    try:
+        return _known_signature(function)
+    except (TypeError, ValueError):  # a builtin without one, or an object without a hash
+        return None
+
+
+# Reading a signature takes longer than encoding a call.
+_known_signature = lru_cache(maxsize=512)(inspect.signature)
 
 
 def _digest(text: str) -> str:

@@ -274,6 +274,67 @@ def test_a_function_decides_what_is_unique(desk: Desk) -> None:
     assert len(set(ids)) == 4
 
 
+TENANT = "USR00000000001"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((TENANT, "rows"), {}),
+        ((TENANT,), {"path": "rows"}),
+        ((), {"path": "rows", "tenant": TENANT}),
+        ((TENANT,), {}),  # the default of the task, which the function asks for
+    ],
+)
+def test_a_function_of_the_arguments_gets_them_by_their_names(
+    desk: Desk, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    task: Any = zoo.by_name.using(queue_name=desk.queue)
+    job = task.enqueue(*args, **kwargs)
+
+    assert desk.counts().lane_pending == 1
+    again = task.using(unique=f"{TENANT}-rows").enqueue(TENANT)
+    assert (again.verdict, again.id) == (Verdict.DUPLICATE, job.id)
+
+
+def test_the_context_is_no_argument_for_a_function_of_the_arguments(desk: Desk) -> None:
+    task: Any = zoo.by_name_with_context.using(queue_name=desk.queue)
+    first = task.enqueue(7, "rows")
+
+    assert task.enqueue(tenant=8, path="rows").id == first.id
+    assert task.enqueue(7, "columns").id != first.id
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda other, *_: f"{other}",
+        lambda other, second="": f"{other}",
+        lambda other, /, note="": f"{other}",
+        "{}".format,  # has no signature with names
+    ],
+    ids=["collects", "has-a-default", "by-position", "builtin"],
+)
+def test_a_function_with_names_of_its_own_gets_the_arguments_as_given(
+    desk: Desk, function: Callable[..., str]
+) -> None:
+    task: Any = zoo.unique_by_function.using(queue_name=desk.queue, unique=function)
+
+    first = task.enqueue(7, "a")
+    assert task.enqueue(7, "b").id == first.id
+    assert task.enqueue(8, "a").id != first.id
+
+
+@pytest.mark.parametrize("option", ["lane", "unique"])
+def test_a_function_of_the_arguments_that_fails_is_told_of_by_name(desk: Desk, option: str) -> None:
+    options: dict[str, Any] = {option: lambda number: number["tenant"]}
+    task: Any = zoo.echo.using(queue_name=desk.queue, **options)
+
+    with pytest.raises(InvalidInput, match=rf"^{option} of task .*\.zoo\.echo raised") as caught:
+        task.enqueue(7)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
 def test_a_key_of_any_length_is_unique(desk: Desk) -> None:
     task = zoo.unique_by_key.using(queue_name=desk.queue, unique="k" * 1_000)
 

@@ -199,6 +199,19 @@ def unique_by_function(account: int, note: str = "") -> None:
     """Does nothing."""
 
 
+@task(
+    lane=lambda tenant, **_: tenant,
+    unique=lambda path, tenant: f"{tenant}-{path}",
+)
+def by_name(tenant: str | None, path: str = "rows") -> None:
+    pass
+
+
+@task(takes_context=True, unique=lambda path, **_: path)
+def by_name_with_context(context: Any, tenant: int, path: str) -> None:
+    pass
+
+
 @task(lane=lambda lane, *_, **__: lane)
 def in_a_lane(lane: str | None, name: str = "") -> str:
     note("ran", name=name, lane=lane)
