@@ -26,7 +26,8 @@
         ├── ServerFull            the server is at its memory limit
         ├── NotReplicated         fewer replicas than the server demands
         ├── PersistenceFailed     the server can't write to its disk and stopped taking writes
-        ├── AccessRefused         wrong password, or the user may not run the command
+        ├── AccessRefused         the user may not run the command
+        │   └── LoginRefused      unknown user, wrong password, or none where one is needed
         ├── ModuleMissing         wire 6 is set and the node has no EMQ commands
         └── PartlyEnqueued        a bulk enqueue stopped half way; says what was admitted
 
@@ -154,9 +155,15 @@ class PersistenceFailed(WireError):
 
 
 class AccessRefused(WireError):
-    """The password is wrong, or the user may not run this command (NOAUTH, WRONGPASS, NOPERM)."""
+    """The user may not run this command (NOPERM), or may not come in at all."""
 
     remedy = "give its user the rights that docs/reference/wire.md lists"
+
+
+class LoginRefused(AccessRefused):
+    """The user is unknown, or the password wrong or missing (WRONGPASS, NOAUTH)."""
+
+    remedy = "correct the user name or password in EMQ['CONNECTION'], or in its cache's LOCATION"
 
 
 class ModuleMissing(WireError):

@@ -18,7 +18,7 @@ from django.core.checks import WARNING, CheckMessage
 from emq_django import checks, server_checks
 from emq_django.conf import keys
 from emq_django.connections import hearing_clients, wire_for
-from emq_django.errors import EmqError
+from emq_django.errors import EmqError, LoginRefused
 from emq_django.operating import health, rights
 from emq_django.operating.command import sentence
 from emq_django.operating.keys import scan
@@ -122,6 +122,9 @@ def rights_on(queues: Sequence[Queue]) -> list[Finding]:
 def _rights_on(queue: Queue) -> Iterator[Finding]:
     try:
         needed, wished = rights.missing(queue)
+    except LoginRefused as exc:
+        yield Finding(area="rights", text=sentence(exc))
+        return
     except EmqError as exc:
         # A server that is away is told by the others; what else it may be is told by nobody.
         text = f"what the server's user may run is not known: {sentence(exc)}"

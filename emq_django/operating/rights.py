@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from emq_django.connections import admin_wire_for, wire_for
-from emq_django.errors import AccessRefused, ConfigError, EmqError
+from emq_django.errors import AccessRefused, ConfigError, EmqError, LoginRefused
+from emq_django.operating.command import sentence
 from emq_django.operating.text import safe
 from emq_django.protocol import rights
 from emq_django.protocol.keyspace import Queue
@@ -17,11 +18,14 @@ logger = logging.getLogger("emq_django.worker")
 def missing(queue: Queue, *, patient: bool = False) -> tuple[str, str]:
     """Return what is needed and refused, and what is only wished for; empty texts for nothing.
 
-    Raises EmqError where the server could not be asked.
+    Raises EmqError where the server could not be asked: LoginRefused where it does not know the
+    user, or the password is wrong.
     """
     wire = wire_for(queue) if patient else admin_wire_for(queue)
     try:
         names = wire.run(rights.refused(queue))
+    except LoginRefused:
+        raise
     except AccessRefused as exc:  # EVALSHA, SCRIPT LOAD or the connection itself
         return f"refused: {safe(exc, 300)}", ""
     needed = rights.needed(names)
@@ -30,7 +34,7 @@ def missing(queue: Queue, *, patient: bool = False) -> tuple[str, str]:
 
 
 def check_rights(queues: Sequence[Queue]) -> None:
-    """Raise ConfigError for rights that are needed; log those that are only wished for.
+    """Raise ConfigError for a refused login and rights that are needed; log those wished for.
 
     A server that is away is no answer: the worker waits for it.
     """
@@ -38,6 +42,8 @@ def check_rights(queues: Sequence[Queue]) -> None:
     for queue in one_per_server(queues):
         try:
             needed, only_wished = missing(queue)
+        except LoginRefused as exc:
+            raise ConfigError(sentence(exc)) from exc
         except EmqError:
             continue
         if needed:

@@ -28,15 +28,15 @@ WORDS: dict[str, type[EmqError]] = {
     "CLUSTERDOWN": errors.ServerBusy,
     "MASTERDOWN": errors.ServerBusy,
     "NOPERM": errors.AccessRefused,
-    "NOAUTH": errors.AccessRefused,
-    "WRONGPASS": errors.AccessRefused,
+    "NOAUTH": errors.LoginRefused,
+    "WRONGPASS": errors.LoginRefused,
 }
 _WORD = re.compile(r"\b(" + "|".join(WORDS) + r")\b")
 # How NOPERM reads when it is a script's own command that is refused: Redis 6.2 and 7.0, Valkey.
 _REFUSED_IN_SCRIPT = re.compile("The user executing the script can't|ACL failure in script")
 
 _CLASSES: tuple[tuple[type[Exception], type[EmqError]], ...] = (
-    (driver.AuthenticationError, errors.AccessRefused),
+    (driver.AuthenticationError, errors.LoginRefused),
     (driver.AuthorizationError, errors.AccessRefused),
     (driver.NoPermissionError, errors.AccessRefused),
     (driver.BusyLoadingError, errors.ServerBusy),

@@ -213,9 +213,9 @@ def test_a_missing_or_wrong_password_is_an_access_error(
 ) -> None:
     server = another("--requirepass", "secret")
 
-    refused(talk(server), errors.AccessRefused, "(?i)authentication")
-    refused(talk(server, password="wrong"), errors.AccessRefused, "(?i)password|invalid")
-    refused(talk(server, protocol=3), errors.AccessRefused, "(?i)auth")
+    refused(talk(server), errors.LoginRefused, "(?i)authentication")
+    refused(talk(server, password="wrong"), errors.LoginRefused, "(?i)password|invalid")
+    refused(talk(server, protocol=3), errors.LoginRefused, "(?i)auth")
     assert talk(server, password="secret").run(ENQUEUE)
 
 

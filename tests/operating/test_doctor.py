@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 from django.test import override_settings
+from redis import Redis
 
 from emq_django.conf import keys
 from emq_django.errors import ConfigError
@@ -185,6 +186,23 @@ def test_c117_without_the_right_to_run_scripts_health_is_red(restricted: Any, ru
         assert outcome.code == 2
         assert "docs/reference/wire.md" in outcome.out
         assert "Traceback" not in outcome.text
+
+
+@pytest.mark.parametrize("login", ["u:wrong@", "nobody:p@", ""], ids=["password", "user", "none"])
+def test_a_refused_login_is_not_taken_for_missing_rights(restricted: Any, login: str) -> None:
+    url = restricted()
+    with Redis.from_url(url) as client:
+        client.execute_command("ACL", "SETUSER", "default", "resetpass", ">secret")
+    with override_settings(EMQ={"CONNECTION": url.replace("u:p@", login), "QUEUES": {"mail": {}}}):
+        looked, probe = run_here("emq_doctor"), run_here("emq_health")
+        with pytest.raises(ConfigError) as refused:  # what a worker ends with
+            rights.check_rights([keys("mail")])
+
+    assert (looked.code, probe.code) == (1, 2)
+    for text in (looked.text, probe.text, str(refused.value)):
+        assert "correct the user name or password in EMQ['CONNECTION']" in text
+        assert "wire.md" not in text
+        assert "Traceback" not in text
 
 
 def test_c117_rights_that_are_only_wished_for_are_a_remark(restricted: Any) -> None:

@@ -38,7 +38,7 @@ SENTENCES = [
     ("unknown command 'HELLO', with args beginning with: 'EMQ.CLAIM'", errors.ScriptFailed),
 ]  # fmt: skip
 CLASSES = [
-    (driver.AuthenticationError("no"), errors.AccessRefused),
+    (driver.AuthenticationError("no"), errors.LoginRefused),
     (driver.AuthorizationError("no"), errors.AccessRefused),
     (driver.NoPermissionError("no"), errors.AccessRefused),
     (driver.BusyLoadingError("no"), errors.ServerBusy),
@@ -95,7 +95,7 @@ def _not_sent(cause: Exception) -> NotSent:
         (driver.ConnectionError("Error 111"), errors.Unreachable),
         (driver.TimeoutError("late"), errors.Unreachable),
         (OSError("no route"), errors.Unreachable),
-        (driver.AuthenticationError("invalid"), errors.AccessRefused),
+        (driver.AuthenticationError("invalid"), errors.LoginRefused),
         (driver.BusyLoadingError("loading"), errors.ServerBusy),
     ],
     ids=lambda one: type(one).__name__,
