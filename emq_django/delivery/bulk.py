@@ -64,7 +64,7 @@ class _Item:
         """How it fared in the end; an error says whether the job may be in."""
         assert self.outcome is not None  # noqa: S101 - set for every item when a bulk ends
         if self.sent and isinstance(self.outcome, EmqError):
-            return after_loss(self.outcome, self.job_id)
+            return after_loss(self.outcome, self.job_id, self.job.queue.name)
         return self.outcome
 
 

@@ -67,7 +67,7 @@ class _Item:
     def result(self) -> Receipt | EmqError:
         outcome = all_taken() if self.outcome is None else self.outcome
         if self.sent and isinstance(outcome, EmqError):
-            return after_loss(outcome, self.job_id)
+            return after_loss(outcome, self.job_id, self.entry.job.queue.name)
         return outcome
 
 

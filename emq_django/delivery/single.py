@@ -97,16 +97,17 @@ def _resend(job: Admission, job_id: str, error: EmqError, attempts: Attempts) ->
             break
         else:
             return verdict
-    raise after_loss(error, job_id) if sent else error
+    raise after_loss(error, job_id, job.queue.name) if sent else error
 
 
-def after_loss(error: EmqError, job_id: str) -> EmqError:
+def after_loss(error: EmqError, job_id: str, queue: str) -> EmqError:
     """Return the error of a job whose send may have got through, whatever was said later."""
     if isinstance(error, KindRefused):
         return error  # every script refuses such an id, the lost one did too
     lost = ReplyLost(
-        f"{job_id} may have been admitted, no reply said so; the last attempt: {error}."
-        " Enqueue it again with this job_id to make sure"
+        f"{job_id} may have been admitted, no reply said so; the last attempt:"
+        f" {str(error).rstrip('.')}. Enqueue it again with this job_id to make sure; a task has"
+        f" get_result({f'{queue}:{job_id}'!r}) to look, and unique= to be enqueued again safely"
     )
     lost.__cause__ = error
     return lost

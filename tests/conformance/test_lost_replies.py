@@ -246,8 +246,10 @@ def test_a_reply_lost_by_id_can_be_asked_for(
     job_id = mint.one()
     proxy.arm("drop_reply", matching=b"mine")
 
-    with pytest.raises(ReplyLost, match=f"{job_id} may have been admitted.*this job_id"):
+    with pytest.raises(ReplyLost, match=f"{job_id} may have been admitted.*this job_id") as caught:
         face.enqueue(queue, b"mine", job_id=job_id)
+    assert f"get_result('{queue}:{job_id}')" in str(caught.value)
+    assert ".." not in str(caught.value)
 
     assert face.enqueue(queue, b"mine", job_id=job_id).verdict is Verdict.DUPLICATE
 

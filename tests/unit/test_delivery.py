@@ -304,12 +304,13 @@ def test_minting_again_starts_no_second_deadline(bench: Bench) -> None:
 def test_the_error_is_a_lost_reply_once_a_reply_was_lost(
     bench: Bench, last: type[EmqError]
 ) -> None:
-    errors = [last(str(n)) for n in range(1_000)]
+    errors = [last(f"{n}.") for n in range(1_000)]
 
     played = bench.admit([ReplyLost("lost"), *errors], job(JOB_ID))
 
     assert type(played.error) is ReplyLost
     assert JOB_ID in str(played.error)
+    assert ".." not in str(played.error)
     assert played.error.__cause__ in errors
 
 
