@@ -291,20 +291,22 @@ def test_payloads_come_as_an_argument_a_file_or_a_pipe(shop: Shop, tmp_path: Pat
 
 def test_times_lanes_ids_and_counts(shop: Shop) -> None:
     now_ms = shop.counts().now_ms
-    later = shop.run("emq_enqueue", shop.name, "x", "--in", "1.5h").out.split()
-    at = shop.run("emq_enqueue", shop.name, "x", "--at", "2100-01-01T00:00:00+01:00").out.split()
+    later = shop.run("emq_enqueue", shop.name, "x", "--in", "1.5h")
+    at = shop.run("emq_enqueue", shop.name, "x", "--at", "2100-01-01T00:00:00+01:00")
     lane = shop.run("emq_enqueue", shop.name, "x", "--lane", LANE, "--json").out
     many = shop.run("emq_enqueue", shop.name, "x", "--count", "2500").out.split()
     named = [shop.run("emq_enqueue", shop.name, "x", "--id", "JOB00000000009") for _ in range(2)]
 
-    assert later[1] == at[1] == "scheduled"
-    due_ms = shop.redis.zscore(shop.keys.schedule, later[0])
+    for one in (later, at):  # J=$(emq_enqueue ...) holds the id alone
+        assert one.err == f"{one.out.strip()} scheduled\n"
+    due_ms = shop.redis.zscore(shop.keys.schedule, later.out.strip())
     assert 5_400_000 <= due_ms - now_ms < 5_500_000
-    assert shop.redis.zscore(shop.keys.schedule, at[0]) == 4_102_441_200_000
+    assert shop.redis.zscore(shop.keys.schedule, at.out.strip()) == 4_102_441_200_000
     assert json.loads(lane)["verdict"] == "enqueued"
     assert shop.redis.zcard(shop.keys.lane(LANE)) == 1
     assert len(set(many)) == 2_500
-    assert [one.out for one in named] == ["JOB00000000009\n", "JOB00000000009 duplicate\n"]
+    assert [one.out for one in named] == ["JOB00000000009\n"] * 2
+    assert [one.err for one in named] == ["", "JOB00000000009 duplicate\n"]
     assert [one.code for one in named] == [0, 0]
 
 

@@ -16,7 +16,10 @@ from emq_django.protocol.records import Receipt, Verdict
 
 
 class Command(OperatorCommand):
-    """Enqueue. Prints the id of each job, and beside it what became of it unless it is pending."""
+    """Enqueue. Prints the id of each job and nothing else.
+
+    What became of one that is not pending is told on standard error.
+    """
 
     help = "Enqueues jobs and prints their ids. A job with an id that is there already is no error."
 
@@ -54,5 +57,6 @@ class Command(OperatorCommand):
             said = {"queue": options["queue"], "id": receipt.id, "verdict": verdict.value}
             self.write_json(said)
         else:
-            more = "" if verdict is Verdict.ENQUEUED else f" {verdict.value}"
-            self.stdout.write(f"{receipt.id}{more}")
+            self.stdout.write(receipt.id)
+            if verdict is not Verdict.ENQUEUED:
+                self.stderr.write(f"{receipt.id} {verdict.value}", style_func=str)
