@@ -61,6 +61,12 @@ def raw_payload(queue: Queue, job_id: str) -> bytes | None:
     return blob.value if blob else None
 
 
+def without_payload(row: Row) -> str:
+    """Return why there are no bytes to show, in words."""
+    ended = ": a job that has ended keeps none" if row.finished else ""
+    return f"it is {_place(row)} and has no payload{ended}"
+
+
 def lines_of(queue: Queue, row: Row) -> Iterator[str]:
     """Yield what there is to know, a fact per line; contents go through the admin's redaction."""
     facts = [

@@ -234,6 +234,25 @@ def test_a_job_is_shown_and_its_secrets_are_not(shop: Shop) -> None:
     assert raw.out == '{"to": "ann", "password": "sesame"}'
 
 
+def test_raw_bytes_that_are_not_there_are_not_an_empty_payload(shop: Shop) -> None:
+    ended, empty = shop.add(), shop.add(b"")
+    shop.redis.hdel(shop.keys.row(ended), "payload")
+
+    lost = shop.run("emq_job", ended, "--queue", shop.name, "--raw")
+    assert (lost.code, lost.out) == (1, "")
+    assert f"{ended}: it is pending and has no payload" in lost.err
+    none = shop.run("emq_job", empty, "--queue", shop.name, "--raw")
+    assert (none.code, none.out, none.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("job_id", ["", " "])
+def test_an_empty_id_is_no_job_that_is_missing(shop: Shop, job_id: str) -> None:
+    outcome = shop.run("emq_job", job_id)
+
+    assert outcome.code == 2
+    assert "the ID is empty: give a job's id" in outcome.err
+
+
 @pytest.mark.parametrize("payload", [HOSTILE, HOSTILE.replace(b"\xff", b""), b"\x9b31m" * 9])
 def test_hostile_bytes_can_not_reach_a_terminal(shop: Shop, payload: bytes) -> None:
     job_id = shop.add(payload)

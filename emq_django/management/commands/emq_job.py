@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from emq_django.operating import jobs
-from emq_django.operating.command import NO, OperatorCommand
+from emq_django.operating.command import NO, UNABLE, OperatorCommand
 from emq_django.operating.text import safe
 
 _ACTIONS = {
@@ -42,6 +42,11 @@ class Command(OperatorCommand):
         act("--release", action="store_true", help="take it out of its worker's hands")
 
     def run(self, **options: Any) -> None:
+        if not options["id"].strip():
+            raise CommandError(
+                "the ID is empty: give a job's id, or QUEUE:ID of a task's result",
+                returncode=UNABLE,
+            )
         found = jobs.find(options["id"], options["queue"])
         if found is None:
             where = f"in {safe(options['queue'])}" if options["queue"] else "in any known queue"
@@ -57,7 +62,11 @@ class Command(OperatorCommand):
                     self.stdout.write(f"{safe(found[1].id)}: {done.text}")
                 return
         if options["raw"]:
-            sys.stdout.buffer.write(jobs.raw_payload(found[0], found[1].id) or b"")
+            payload = jobs.raw_payload(found[0], found[1].id)
+            if payload is None:
+                why = jobs.without_payload(found[1])
+                raise CommandError(f"{safe(found[1].id)}: {why}", returncode=NO)
+            sys.stdout.buffer.write(payload)
         elif options["json"]:
             self.write_json(jobs.as_json(*found))
         else:
