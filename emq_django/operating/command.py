@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import ArgumentTypeError
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
@@ -28,6 +30,7 @@ from emq_django.operating.text import safe
 NO: Final = 1
 UNABLE: Final = 2
 STOPPED: Final = 130
+_LONGEST_S: Final = 1_000_000_000  # a timer takes no more
 
 
 class OperatorCommand(BaseCommand):
@@ -75,6 +78,21 @@ class OperatorCommand(BaseCommand):
 
     def _is_command_line(self) -> bool:
         return bool(getattr(self, "_called_from_command_line", False))
+
+
+def seconds(least: float = 0.0) -> Callable[[str], float]:
+    """Return the type of an argument in seconds, ``least`` or more; a parser says what is wrong."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not least <= value <= _LONGEST_S:  # NaN neither
+            raise ArgumentTypeError(f"{text!r}: give seconds, {least:g} or more")
+        return value
+
+    return read
 
 
 def sentence(exc: EmqError) -> str:

@@ -162,6 +162,14 @@ def test_a_paused_queue_is_what_somebody_wanted(shop: Shop) -> None:
     assert shop.run("emq_health", shop.name).code == 0
 
 
+@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "often"])
+def test_a_pause_that_is_none_is_refused(shop: Shop, every: str) -> None:
+    outcome = shop.run("emq_queues", shop.name, f"--watch={every}")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"argument --watch: '{every}': give seconds, 0.1 or more" in outcome.err
+
+
 def test_a_mistyped_name_is_not_well(shop: Shop) -> None:
     shop.add()
     mistyped = f"{shop.name}x"
@@ -174,7 +182,8 @@ def test_a_mistyped_name_is_not_well(shop: Shop) -> None:
     assert "2 queues, " in outcome.out  # and the workers of other tests, for as long as they count
     assert shop.run("emq_health", mistyped, "--no-workers").code == 0
     looked = shop.run("emq_queues", mistyped)
-    assert looked.code == 0
+    assert looked.code == 1
+    assert looked.err.endswith(f"not found: {mistyped}\n")
     assert "neither the settings nor the server" in shop.run("emq_doctor", mistyped).out
     paused = shop.run("emq_queue", mistyped, "pause")
     assert (paused.code, paused.out) == (0, f"{mistyped}: paused\n")

@@ -46,7 +46,7 @@ def test_watching_draws_again_in_place_until_ctrl_c(
     watching.interrupt()
 
     code, seen = watching.end()
-    assert code == 0
+    assert code == 130
     assert seen.count("\x1b[H") >= 2
     assert "Traceback" not in seen
 
@@ -62,7 +62,7 @@ def test_watching_through_a_pipe_is_lines_of_json(shop: Shop) -> None:
         process.kill()
 
     assert [line["queues"][0]["name"] for line in lines] == [shop.name] * 3
-    assert (process.returncode, err) == (0, b"")
+    assert (process.returncode, err) == (130, b"")
 
 
 def test_the_name_is_typed_and_a_bar_shows_how_far_it_is(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from argparse import ArgumentParser
 from datetime import datetime
@@ -9,10 +10,13 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from emq_django.operating.command import UNABLE, OperatorCommand
+from emq_django.operating.command import NO, STOPPED, UNABLE, OperatorCommand, seconds
 from emq_django.operating.overview import SHOWN, as_json
 from emq_django.operating.survey import Survey, survey
 from emq_django.operating.terminal import Terminal
+from emq_django.operating.text import safe
+
+_LEAST_S = 0.1  # between two looks
 
 
 class Command(OperatorCommand):
@@ -25,7 +29,8 @@ class Command(OperatorCommand):
         add("queues", nargs="*", metavar="QUEUE", help="only these")
         add("--show", choices=tuple(SHOWN), default="queues",
             help="another table: workers, or what they counted in the last hour")  # fmt: skip
-        add("--watch", nargs="?", type=float, const=2.0, metavar="S", help="again each S s (2)")
+        add("--watch", nargs="?", type=seconds(_LEAST_S), const=2.0, metavar="S",
+            help="again each S s (2), until Ctrl-C")  # fmt: skip
         add("--json", action="store_true", help="one line of JSON each time")
 
     def run(self, **options: Any) -> None:
@@ -35,13 +40,16 @@ class Command(OperatorCommand):
         if options["watch"] is None:
             if any(one.counts is None for one in seen.queues) or seen.errors:
                 raise CommandError("not all could be read", returncode=UNABLE)
+            strange = [safe(one.name) for one in seen.queues if one.stranger]
+            if strange:
+                raise CommandError(f"not found: {', '.join(strange)}", returncode=NO)
             return
         try:
             while True:
-                time.sleep(max(options["watch"], 0.1))
+                time.sleep(options["watch"])
                 self._show(survey(options["queues"]), terminal, options)
         except KeyboardInterrupt:
-            return
+            sys.exit(STOPPED)  # the usual end, nothing to tell
 
     def _show(self, seen: Survey, terminal: Terminal, options: dict[str, Any]) -> None:
         if options["json"]:
