@@ -132,8 +132,11 @@ def find_server(binary: str | os.PathLike[str] | None = None) -> Path:
 
 
 def make_data_dir(folder: Path) -> None:
-    """Make the folder of a server's data, if need be; a new one keeps itself out of Git."""
-    if folder.exists():
+    """Make the folder of a server's data, if need be; a new one keeps itself out of Git.
+
+    Raises OSError where that can't be done, or something else has the name.
+    """
+    if folder.is_dir():
         return
     folder.mkdir(parents=True)
     (folder / ".gitignore").write_text("*\n", encoding="ascii")

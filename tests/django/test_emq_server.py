@@ -113,3 +113,14 @@ def test_it_says_so_when_the_queue_is_on_another_machine(
 def test_a_missing_binary_is_a_command_error() -> None:
     with pytest.raises(CommandError, match="no-such-server"):
         call_command("emq_server", binary="no-such-server")
+
+
+@pytest.mark.parametrize("name", ["a-file", "a-file/below"])
+def test_a_data_folder_that_cannot_be_made_is_a_command_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "a-file").write_bytes(b"")
+    monkeypatch.setattr("emq_django.embedded.ping", lambda address: False)
+
+    with pytest.raises(CommandError, match=r"--data-dir '.*a-file.*' can't be made: "):
+        call_command("emq_server", binary=sys.executable, data_dir=tmp_path / name)

@@ -371,6 +371,18 @@ def test_workers_and_the_command_relay(queue: str, transactional_db: None) -> No
         call_command("emq_relay", "--once", stdout=out)
 
 
+@pytest.mark.parametrize("name", ["nope", ""])
+def test_the_command_names_a_database_without_an_outbox(transactional_db: None, name: str) -> None:
+    with pytest.raises(CommandError, match=f"--database '{name}': there is no outbox; give .*def"):
+        call_command("emq_relay", "--once", "--database", name)
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "nan", "soon"])
+def test_the_command_does_not_look_without_a_pause(transactional_db: None, interval: str) -> None:
+    with pytest.raises(CommandError, match=f"'{interval}': give seconds, 0.1 or more"):
+        call_command("emq_relay", f"--interval-s={interval}")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_hand")
 def test_a_worker_process_sends_what_was_left_behind(desk: Desk, transactional_db: None) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
+from emq_django.operating.command import seconds
+from emq_django.operating.text import safe
+
 
 class Command(BaseCommand):
     """Workers do the same beside their jobs: this is for sites whose workers can't."""
@@ -22,19 +25,24 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="send what is there, then end")
         parser.add_argument("--database", help="only the outbox of this alias")
         parser.add_argument(
-            "--interval-s", type=float, default=1.0, help="seconds between looks (1)"
+            "--interval-s", type=seconds(0.1), default=1.0, help="seconds between looks (1)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         from emq_django.outbox.relaying import databases, relay
 
-        if not databases():
+        known, wanted = databases(), options["database"]
+        if not known:
             raise CommandError(
                 'there is no outbox: add "emq_django.outbox" to INSTALLED_APPS and run migrate.'
             )
+        if wanted is not None and wanted not in known:
+            raise CommandError(
+                f"--database {safe(repr(wanted))}: there is no outbox; give {' or '.join(known)}"
+            )
         with _ended_by_signals() as end:
             while True:
-                done = relay(options["database"])
+                done = relay(wanted)
                 if done.sent or done.refused or done.error:
                     self.stdout.write(_text(done))
                 if options["once"]:

@@ -53,7 +53,12 @@ class Command(BaseCommand):
         if any(embedded.ping(address) for address in server.addresses):
             self.stdout.write(f"A server is already running at {places}; nothing was started.")
             return
-        embedded.make_data_dir(server.data_dir)
+        try:
+            embedded.make_data_dir(server.data_dir)
+        except OSError as exc:
+            raise CommandError(
+                f"--data-dir {str(server.data_dir)!r} can't be made: {exc.strerror}"
+            ) from exc
         self.stdout.write(f"{program.name} at {places}, data in {server.data_dir}")
         self.stdout.flush()
         os.execv(program, [str(program), *arguments])  # noqa: S606 - no shell, and a found program
