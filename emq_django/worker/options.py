@@ -16,6 +16,8 @@ from emq_django.worker.retry import Policy, delay_ms
 Order = Literal["strict", "round-robin"]
 
 MAX_CONCURRENCY: Final = 512
+# Children tell that their threads run once a second: below this each of them looks stuck.
+MIN_STUCK_S: Final = 1.5
 # Below this a lease can run out between two renewals of a machine under load.
 MIN_LEASE_MS: Final = 100
 
@@ -115,7 +117,7 @@ class TreeOptions:
     Attributes:
         processes: children of the parent.
         max_memory_mb: a child that has grown larger is replaced; 0 for no such limit.
-        stuck_s: a child whose threads do not run for so long is killed.
+        stuck_s: a child whose threads do not run for so long is killed; 1.5 or more.
         health_file: rewritten every second while the parent's loop runs; empty for none.
     """
 
@@ -127,7 +129,7 @@ class TreeOptions:
     def __post_init__(self) -> None:
         _check("processes", self.processes, least=1, most=MAX_CONCURRENCY)
         _check("max_memory_mb", self.max_memory_mb)
-        _check_s("stuck_s", self.stuck_s)
+        _check_s("stuck_s", self.stuck_s, least=MIN_STUCK_S)
 
 
 def _check(name: str, value: int, *, least: int = 0, most: int = LARGEST_MS) -> None:
@@ -135,6 +137,6 @@ def _check(name: str, value: int, *, least: int = 0, most: int = LARGEST_MS) -> 
         raise ConfigError(f"{name}={value!r}: give a whole number from {least} to {most:,}.")
 
 
-def _check_s(name: str, value: float) -> None:
-    if not 0 <= value <= LARGEST_MS / 1_000:
-        raise ConfigError(f"{name}={value!r}: give seconds, 0 or more.")
+def _check_s(name: str, value: float, *, least: float = 0) -> None:
+    if not least <= value <= LARGEST_MS / 1_000:
+        raise ConfigError(f"{name}={value!r}: give seconds, {least:g} or more.")

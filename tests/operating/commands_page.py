@@ -35,7 +35,9 @@ cuts. `--json` is one line of ASCII per answer, times in ms.
 """
 # Where a command does not stick to the table above.
 EXIT_CODES = {
-    "emq_worker": "0; 1 where a burst gave up on its server; 128 + the signal that forced the end.",
+    "emq_worker": "0; 1 where a burst gave up on its server, or Django's system checks"
+    " found an error; 2 where arguments or settings can't work; 128 + the signal that"
+    " forced the end.",
     "emq_relay": "0; 1 where `--once` left jobs in the outbox.",
 }
 

@@ -26,6 +26,10 @@ def emq(**queues: dict[str, Any]) -> override_settings:
         (["--concurrency", "0"], "concurrency=0"),
         (["--lease-ms", "0"], "lease_ms=0"),
         (["--grace-s", "-1"], "grace_s=-1"),
+        (["--processes", "-1"], "processes=-1: give a whole number from 0 to 512"),
+        (["--processes", "513"], "processes=513: give a whole number from 0 to 512"),
+        (["--stuck-s", "0"], "stuck_s=0.0: give seconds, 1.5 or more"),
+        (["--stuck-s", "nan"], "stuck_s=nan: give seconds, 1.5 or more"),
         (["--burst", "--reload"], "--burst ends and --reload starts again"),
         (["--health-file", "/nowhere/at/all"], "'/nowhere/at/all': there is no such folder"),
         (["--health-file", "health", "--processes", "0"], "the parent of children"),
@@ -33,8 +37,9 @@ def emq(**queues: dict[str, Any]) -> override_settings:
     ],
 )
 def test_what_cannot_work_is_refused(arguments: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(CommandError, match=message) as refused:
         call_command("emq_worker", *arguments)
+    assert refused.value.returncode == 2  # as for an argument that is no number
 
 
 @emq(bare={})

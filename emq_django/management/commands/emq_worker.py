@@ -12,11 +12,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from emq_django.errors import ConfigError, InvalidInput
+from emq_django.operating.command import UNABLE
 from emq_django.operating.logs import show_log
 from emq_django.operating.rights import check_rights
 from emq_django.reloading import run_with_reloader
 from emq_django.worker.ending import Ended
-from emq_django.worker.options import TreeOptions
+from emq_django.worker.options import MAX_CONCURRENCY, TreeOptions
 from emq_django.workers import options_for, tree_for, worker_for
 
 _WORKER = ("order", "concurrency", "lease_ms", "grace_s", "burst", "poll_ms", "max_jobs")
@@ -54,27 +55,43 @@ class Command(BaseCommand):
         show_log(options["verbosity"], as_json=options["log_json"])
         of_each = {name: options[name] for name in _WORKER}
         try:
+            tree = _tree_options(options)
             check_rights([one.keys for one in options_for(options["queues"], **of_each).queues])
-            if options["reload"] or not options["processes"]:
+            if tree is None:
                 worker = worker_for(options["queues"], **of_each)
                 _leave(run_with_reloader(worker) if options["reload"] else worker.run())
             else:
-                tree = TreeOptions(**{name: options[name] for name in _TREE})
                 _exit(tree_for(tree, options["queues"], **of_each).run())
         except (ConfigError, InvalidInput) as exc:
-            raise CommandError(str(exc)) from exc
+            raise CommandError(str(exc), returncode=UNABLE) from exc
+
+
+def _tree_options(options: dict[str, Any]) -> TreeOptions | None:
+    """Return how the tree is; None for a single process. Raises ConfigError."""
+    processes = options["processes"]
+    if not 0 <= processes <= MAX_CONCURRENCY:
+        raise ConfigError(
+            f"processes={processes}: give a whole number from 0 to {MAX_CONCURRENCY}."
+        )
+    if options["reload"] or not processes:
+        return None
+    return TreeOptions(**{name: options[name] for name in _TREE})
 
 
 def _refuse_contradictions(options: dict[str, Any]) -> None:
     if options["reload"] and options["burst"]:
-        raise CommandError("--burst ends and --reload starts again: give one of them")
+        raise CommandError(
+            "--burst ends and --reload starts again: give one of them", returncode=UNABLE
+        )
     path = options["health_file"]
     if not path:
         return
     if options["reload"] or not options["processes"]:
-        raise CommandError("--health-file is written by the parent of children: there is none")
+        raise CommandError(
+            "--health-file is written by the parent of children: there is none", returncode=UNABLE
+        )
     if not Path(path).absolute().parent.is_dir():
-        raise CommandError(f"--health-file {path!r}: there is no such folder")
+        raise CommandError(f"--health-file {path!r}: there is no such folder", returncode=UNABLE)
 
 
 def _leave(ended: Ended) -> None:
