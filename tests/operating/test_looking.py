@@ -170,6 +170,15 @@ def test_a_pause_that_is_none_is_refused(shop: Shop, every: str) -> None:
     assert f"argument --watch: '{every}': give seconds, 0.1 or more" in outcome.err
 
 
+@pytest.mark.parametrize("option", ["--max-pending", "--max-expired", "--max-unserved"])
+@pytest.mark.parametrize("age", ["nan", "inf", "-1", "old"])
+def test_an_age_that_is_none_is_refused(shop: Shop, option: str, age: str) -> None:
+    outcome = shop.run("emq_health", shop.name, f"{option}={age}")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"argument {option}: '{age}': give seconds, 0 or more" in outcome.err
+
+
 def test_a_mistyped_name_is_not_well(shop: Shop) -> None:
     shop.add()
     mistyped = f"{shop.name}x"

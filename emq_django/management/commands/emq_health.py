@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from emq_django.operating.command import OperatorCommand
+from emq_django.operating.command import OperatorCommand, seconds
 from emq_django.operating.health import Limits, judge
 from emq_django.operating.survey import survey
 from emq_django.operating.text import counted
@@ -24,11 +24,11 @@ class Command(OperatorCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add = parser.add_argument
         add("queues", nargs="*", metavar="QUEUE", help="only these")
-        add("--max-pending", type=float, default=600, metavar="S",
+        add("--max-pending", type=seconds(), default=600, metavar="S",
             help="age of the oldest job that waits, unless its queue is paused (600)")  # fmt: skip
-        add("--max-expired", type=float, default=60, metavar="S",
+        add("--max-expired", type=seconds(), default=60, metavar="S",
             help="for how long a lease may be over until its job comes back (60)")  # fmt: skip
-        add("--max-unserved", type=float, default=30, metavar="S",
+        add("--max-unserved", type=seconds(), default=30, metavar="S",
             help="age of the oldest job of a queue that no worker serves (30)")  # fmt: skip
         add("--no-workers", action="store_true", help="do not ask for workers: others do the work")
         add("--json", action="store_true", help="one line of JSON")
