@@ -190,10 +190,13 @@ def test_pause_resume_and_fire(table: Table) -> None:
 
 def test_commands_that_name_nothing_are_refused(table: Table) -> None:
     with table.of(tick={"EVERY_S": 3_600}):
-        with pytest.raises(CommandError, match="Did you mean 'tick'"):
-            command("pause", "tik")
-        with pytest.raises(CommandError, match="Give the name"):
+        for action in ("pause", "resume", "fire"):
+            with pytest.raises(CommandError, match="Did you mean 'tick'") as unknown:
+                command(action, "tik")
+            assert unknown.value.returncode == 1
+        with pytest.raises(CommandError, match="Give the name") as unnamed:
             command("pause")
+        assert unnamed.value.returncode == 2
     assert "EMQ['PERIODIC']" in command()
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from emq_django.operating.command import UNABLE, OperatorCommand
+from emq_django.errors import InvalidInput
+from emq_django.operating.command import NO, UNABLE, OperatorCommand
 from emq_django.operating.tables import Cell, Column, Row, table
 from emq_django.operating.text import safe
 from emq_django.timetable import operate
@@ -61,6 +62,10 @@ class Command(OperatorCommand):
             raise CommandError("not all could be asked: see the state of each", returncode=UNABLE)
 
     def _act(self, action: str, name: str, *, as_json: bool) -> None:
+        try:
+            operate.entry_called(name)
+        except InvalidInput as exc:
+            raise CommandError(safe(exc, 300), returncode=NO) from exc
         if action == "fire":
             facts: dict[str, Any] = {"name": name, "job": operate.fire_now(name)}
             text = f"enqueued {facts['job']}"
