@@ -18,7 +18,7 @@ class TaskExpired(GiveUp):
 
 
 class TriesUsedUp(GiveUp):
-    """Its runs were ended by the hard limit as often as it may fail. It was not run again."""
+    """It failed as often as it may by now: more was allowed before. It was not run again."""
 
 
 class WorkerLost(GiveUp):

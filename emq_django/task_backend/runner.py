@@ -121,23 +121,24 @@ class _Call:
 
     def _value(self, result: EmqTaskResult[..., Any]) -> Any:
         """Call the task's function and return what it returns."""
-        max_attempts = self._policy().max_attempts
-        if self.job.failures >= max(max_attempts, 1):
-            # A run that the hard limit ended was counted by the parent, which knows no task.
-            raise TriesUsedUp(f"{self.job.failures} runs failed, {max_attempts} may")
+        policy = self._policy()
+        if self.job.failures >= max(policy.max_attempts, 1):
+            # Its runs were counted by another deploy, which let it fail more often.
+            raise TriesUsedUp(f"{self.job.failures} runs failed, {policy.max_attempts} may")
         call = partial(self.task.func, *result.args, **result.kwargs)
         if self.task.takes_context:
             context = EmqTaskContext(task_result=result, emq=Run(self.job))
             call = partial(self.task.func, context, *result.args, **result.kwargs)
         soft_s, hard_s = options.limits_s_of(self.task)
-        if not inspect.iscoroutinefunction(self.task.func):
-            if hard_s is not None and not self.job.set_hard_limit_s(hard_s):
-                soft_s = hard_s if soft_s is None else soft_s  # the next best: nobody kills here
-            return _within(soft_s, call)
+        is_async = inspect.iscoroutinefunction(self.task.func)
         if hard_s is not None:
-            # Cancelling is enough, unless the coroutine holds up the whole loop.
-            self.job.set_hard_limit_s(hard_s + aio.CANCEL_S)
-            soft_s = hard_s if soft_s is None else soft_s
+            # Cancelling a coroutine is enough, unless it holds up the whole loop.
+            is_set = self.job.set_hard_limit_s(hard_s + aio.CANCEL_S if is_async else hard_s)
+            if is_async or not is_set:  # the next best where nobody kills
+                soft_s = hard_s if soft_s is None else soft_s
+        self.job.set_policy(policy)
+        if not is_async:
+            return _within(soft_s, call)
         return aio.run(
             _with_own_thread(call),
             is_lost=lambda: self.job.lease_lost,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emq_django.worker.outcomes import Completed, Failed, JobCancelled
+from emq_django.worker.retry import Policy
 
 Tell = Callable[[Completed | Failed], None]
 
@@ -38,6 +39,7 @@ class Job:
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     renew_by: Callable[[int], None] | None = field(default=None, repr=False, compare=False)
     limit_to: Callable[[float], bool] | None = field(default=None, repr=False, compare=False)
+    judge_by: Callable[[Policy], None] | None = field(default=None, repr=False, compare=False)
     tell_by: Callable[[tuple[Job, Tell]], None] | None = field(
         default=None, repr=False, compare=False
     )
@@ -80,6 +82,14 @@ class Job:
         In place of its queue's ``HARD_LIMIT_S``. False when this process has no parent to do it.
         """
         return self.limit_to is not None and self.limit_to(limit_s)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Have this run judged by ``policy`` if its hard limit ends it; call it once that is set.
+
+        In place of its queue's. The pause is asked for now: then nobody is left who could.
+        """
+        if self.judge_by is not None:
+            self.judge_by(policy)
 
     def set_lease_ms(self, lease_ms: int) -> None:
         """Have this job's lease renewed by ``lease_ms`` from now on, in place of its queue's."""

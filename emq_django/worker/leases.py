@@ -35,6 +35,7 @@ class Lease:
         until_s: our clock's idea of when the lease ends. Counted from before the request was
             sent, so never later than the server's.
         slot: its place in the table that this process shares with its parent, if it has one.
+        limited: this process is killed when the run takes too long.
         lost: the server said that another claim holds the job, or that it is gone.
         settling: its end is being reported, so a renewal that finds it gone means nothing.
         handed_back: it was released while its handler still ran; its end is nobody's business.
@@ -43,14 +44,15 @@ class Lease:
     """
 
     __slots__ = (
-        "_asked", "_until_s", "handed_back", "job", "lease_ms", "lost", "region", "renew_at_s",
-        "settling", "slot", "source", "tells", "thread_id",
+        "_asked", "_until_s", "handed_back", "job", "lease_ms", "limited", "lost", "region",
+        "renew_at_s", "settling", "slot", "source", "tells", "thread_id",
     )  # fmt: skip
 
     def __init__(self, source: Source, job: ClaimedJob, taken_at_s: float) -> None:
         self.source = source
         self.job = job
         self.lease_ms = source.options.lease_ms
+        self.limited = False
         self.lost = False
         self.settling = False
         self.handed_back = False
@@ -93,6 +95,7 @@ class Lease:
         self.thread_id = threading.get_ident()
         if self.region is not None:
             limit_s = self.source.options.hard_limit_s
+            self.limited = bool(limit_s)
             self.region.started(self.slot, time.monotonic() + limit_s if limit_s else 0.0)
 
     def ends(self) -> None:
@@ -106,7 +109,14 @@ class Lease:
         if self.region is None:
             return False
         self.region.limited(self.slot, time.monotonic() + limit_s)
+        self.limited = True
         return True
+
+    def judged_by(self, max_attempts: int, pause_ms: int) -> None:
+        """Note for the parent what becomes of the job if the hard limit ends its run."""
+        region = self.region
+        if region is not None:
+            region.judged_by(self.slot, max_attempts, pause_ms)
 
     def leave(self) -> None:
         """Take the job out of the table."""

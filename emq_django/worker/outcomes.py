@@ -36,6 +36,13 @@ class SoftTimeLimit(BaseException):
     """
 
 
+class HardTimeLimit(Exception):
+    """Stands in a job's errors for a run whose process was killed: it took too long.
+
+    It is raised nowhere. ``retry_on`` and ``give_up_on`` may name it.
+    """
+
+
 class JobCancelled(BaseException):
     """Raised in a job whose end was asked for. It goes to dead, whatever tries are left.
 

@@ -9,7 +9,7 @@ second look a second later finds what was hidden from the first.
 | --- | --- |
 | had taken it, not begun | goes back, nothing counted |
 | was running it when it crashed | goes back as one lost run; buried after three |
-| ran it past its hard limit, and was killed for that | fails with that reason, as if it had raised |
+| ran it past its hard limit, and was killed for that | fails, as if it had raised HardTimeLimit |
 | was running it when it was killed for another job, or to end the tree | goes back, nothing counted |
 """  # noqa: E501 - a table
 
@@ -27,10 +27,11 @@ from emq_django.protocol.recover import Held
 from emq_django.wire import roster
 from emq_django.worker import strays
 from emq_django.worker.children import Child
-from emq_django.worker.failure import one_line
+from emq_django.worker.failure import one_line, record
 from emq_django.worker.link import Link
 from emq_django.worker.log import logger
 from emq_django.worker.metrics import End
+from emq_django.worker.outcomes import HardTimeLimit
 from emq_django.worker.retry import delay_ms
 from emq_django.worker.sources import Source
 from emq_django.worker.table import Slot, State
@@ -47,10 +48,11 @@ class _Case:
     incarnation: str
     connections: list[int]
     slots: list[Slot]
-    overdue: set[tuple[str, int]]
+    overdue: dict[tuple[str, int], Slot]  # as they were when it was killed for them
     counted: bool
     until_s: float  # by then every lease of it has ended, and the reaper has its jobs
     at_s: float = field(default_factory=time.monotonic)
+    ended_s: float = field(default_factory=time.monotonic)
     looks: int = 2
 
     def lost(self, job: Held) -> bool:
@@ -78,7 +80,7 @@ class Recovery:
             incarnation=child.incarnation,
             connections=child.region.connections(),
             slots=slots,
-            overdue={(slot.id, slot.token) for slot in child.overdue},
+            overdue={(slot.id, slot.token): slot for slot in child.overdue},
             counted=not (child.forced or child.overdue),
             until_s=max([*ends_s, time.monotonic() + self._longest_lease_s]),
         )
@@ -125,8 +127,9 @@ class Recovery:
         queue = self._sources.index(source)
         mine = [slot for slot in case.slots if slot.queue == queue]
         try:
-            for slot in [slot for slot in mine if (slot.id, slot.token) in case.overdue]:
-                _fail(source, link, slot)
+            for overdue in case.overdue.values():
+                if overdue.queue == queue:
+                    _fail(source, link, case, overdue)
             held = [
                 Held(slot.id, slot.token, lost=case.counted and slot.state is State.STARTED)
                 for slot in mine
@@ -166,18 +169,31 @@ def log_level(verdict: Verdict, *, lost: bool) -> int:
     return 30 if lost else 20
 
 
-def _fail(source: Source, link: Link, slot: Slot) -> None:
+def _fail(source: Source, link: Link, case: _Case, slot: Slot) -> None:
     """Let a job fail that ran past its hard limit."""
     options = source.options
-    limit_s = slot.deadline_s - slot.began_s
-    error = f"HardTimeLimit: still running after {limit_s:.3g} s, its process was killed"
-    pause_ms = delay_ms(slot.tries + 1, options.backoff_base_ms, options.backoff_cap_ms)
+    ran_s = case.ended_s - slot.began_s
+    cause = HardTimeLimit(
+        f"still running after {slot.deadline_s - slot.began_s:.3g} s, its process was killed"
+    )
+    max_attempts, pause_ms = slot.max_attempts, slot.pause_ms
+    if max_attempts is None:
+        max_attempts = options.max_attempts
+        pause_ms = delay_ms(slot.tries + 1, options.backoff_base_ms, options.backoff_cap_ms)
+    if slot.asked_to_end:
+        max_attempts = 0
+    ended_ms = round(1_000 * (time.time() - time.monotonic() + case.ended_s))
+    began_ms = ended_ms - round(1_000 * ran_s)
+    error = f"HardTimeLimit: {cause}"
     job = ClaimedJob(slot.id, b"", slot.token, options.keys.name)
-    call = settle.retry(options.keys, job, error, pause_ms, options.max_attempts)
+    call = settle.retry(
+        options.keys, job, error, pause_ms, max_attempts,
+        record=record(cause, slot.token, case.incarnation, began_ms, ended_ms),
+    )  # fmt: skip
     verdict = link.run(call, _RETRY_S)
     if verdict in {Verdict.SCHEDULED, Verdict.DEAD}:
         how: End = "failed" if verdict is Verdict.DEAD else "retried"
-        source.tally.ended(how, (time.monotonic() - slot.began_s) * 1_000)
+        source.tally.ended(how, ran_s * 1_000)
         logger.error(
             "%s queue=%s id=%s attempt=%d error=%s",
             "dead" if verdict is Verdict.DEAD else "failed",

@@ -9,6 +9,7 @@ import inspect
 import os
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from emq_django.protocol import settle
@@ -24,6 +25,7 @@ from emq_django.worker.outcomes import (
     Completed,
     Failed,
     GiveUp,
+    HardTimeLimit,
     JobCancelled,
     Outcome,
     Parked,
@@ -140,6 +142,7 @@ def handed_over(lease: Lease, worker: str = "") -> Job:
         is_cancelled=lease.cancelled,
         renew_by=lease.renew_by,
         limit_to=lease.limit_to,
+        judge_by=partial(_judge_by, lease),
         tell_by=lease.tells.append,
     )
 
@@ -158,6 +161,14 @@ def judge(exc: BaseException, job: Job, policy: Policy, began_ms: int = 0) -> Fa
         record=failure.record(exc, job.attempts, job.worker, began_ms, _now_ms()),
         cause=exc,
     )
+
+
+def _judge_by(lease: Lease, policy: Policy) -> None:
+    """Write down what ``judge`` would say of a run that the hard limit ends, where there is one."""
+    if lease.limited:
+        worth_it = _is_worth_another_run(HardTimeLimit(), policy)
+        pause_ms = _pause_ms(policy, lease.job.tries + 1)
+        lease.judged_by(policy.max_attempts if worth_it else 0, pause_ms)
 
 
 def end_if_forked_since(pid: int) -> None:

@@ -23,11 +23,12 @@ from emq_django.protocol.keyspace import id_bytes, id_text
 _BEAT_AT, _ASKED_AT, _USED_AT = 0, 8, 16  # beat_s, asked_s, slots used so far
 _HEADER_BYTES: Final = 64
 _CONNECTIONS: Final = 192  # numbers of open connections; further ones are not noted
-# state, tries, queue, bytes of the id, lease_ms, token, began_s, until_s, deadline_s, helped_s, id
-_SLOT: Final = struct.Struct("<BxHHHIqdddd")
-_BEGAN_AT, _UNTIL_AT, _DEADLINE_AT, _HELPED_AT = 20, 28, 36, 44
+# state, tries, queue, bytes of the id, lease_ms, token, began_s, until_s, deadline_s, helped_s,
+# max_attempts + 1 (0: its queue's), pause_ms, id
+_SLOT: Final = struct.Struct("<BxHHHIqddddII")
+_BEGAN_AT, _UNTIL_AT, _DEADLINE_AT, _HELPED_AT, _POLICY_AT = 20, 28, 36, 44, 52
 _ID_AT: Final = _SLOT.size
-_ID_BYTES: Final = 72  # a longer id (another speaker's) is found by the mark on its row
+_ID_BYTES: Final = 64  # a longer id (another speaker's) is found by the mark on its row
 SLOT_BYTES: Final = 128
 _ASKED_TO_END_AT: Final = _ID_AT + _ID_BYTES  # the mark of the job that is asked to, 4 bytes
 _WHOLE_SLOT: Final = struct.Struct(f"{_SLOT.format}{_ID_BYTES}sI")
@@ -35,6 +36,8 @@ _WHOLE_SLOT: Final = struct.Struct(f"{_SLOT.format}{_ID_BYTES}sI")
 _DOUBLE: Final = struct.Struct("<d")
 _NUMBER: Final = struct.Struct("<q")
 _MARK: Final = struct.Struct("<I")
+_POLICY: Final = struct.Struct("<II")
+_LARGEST: Final = 2**32 - 1
 
 
 class State(IntEnum):
@@ -47,7 +50,10 @@ class State(IntEnum):
 
 
 class Slot(NamedTuple):
-    """One job in a child's hands. ``queue`` is its position among the worker's queues."""
+    """One job in a child's hands. ``queue`` is its position among the worker's queues.
+
+    ``max_attempts`` and ``pause_ms`` are for the case that the hard limit ends its run.
+    """
 
     place: int
     state: State
@@ -59,6 +65,9 @@ class Slot(NamedTuple):
     began_s: float
     until_s: float  # when its lease ends, as last renewed by the child or for it
     deadline_s: float  # when it must have ended; 0 for never
+    max_attempts: int | None  # None: its queue's, and so is the pause
+    pause_ms: int
+    asked_to_end: bool
 
 
 class Table:
@@ -129,7 +138,7 @@ class Region:
         at = self._slot_at(index)
         _WHOLE_SLOT.pack_into(
             self._map, at, State.FREE, min(tries, 65_535), queue, len(raw),
-            min(lease_ms, 2**32 - 1), token, 0.0, until_s, 0.0, 0.0, raw, 0,
+            min(lease_ms, _LARGEST), token, 0.0, until_s, 0.0, 0.0, 0, 0, raw, 0,
         )  # fmt: skip
         self._map[at] = State.HELD
         return index
@@ -146,6 +155,13 @@ class Region:
         """Note by when a job that runs must have ended."""
         if index >= 0:
             _DOUBLE.pack_into(self._map, self._slot_at(index) + _DEADLINE_AT, deadline_s)
+
+    def judged_by(self, index: int, max_attempts: int, pause_ms: int) -> None:
+        """Note what becomes of a job whose run the hard limit ends; the pause is cut at 49 days."""
+        if index >= 0:
+            at = self._slot_at(index) + _POLICY_AT
+            most = min(max_attempts, _LARGEST - 1) + 1
+            _POLICY.pack_into(self._map, at, most, min(pause_ms, _LARGEST))
 
     def settling(self, index: int) -> None:
         """Note that the job's end is being reported; there is nothing left to be limited."""
@@ -220,14 +236,17 @@ class Region:
         raw = self._map[at : at + SLOT_BYTES]
         if raw[0] == State.FREE or raw[0] > State.SETTLING:
             return
-        state, tries, queue, size, lease_ms, token, began_s, until_s, deadline_s, helped_s = (
-            _SLOT.unpack_from(raw)
-        )
+        (
+            state, tries, queue, size, lease_ms, token, began_s, until_s, deadline_s, helped_s,
+            most, pause_ms,
+        ) = _SLOT.unpack_from(raw)  # fmt: skip
         job_id = id_text(raw[_ID_AT : _ID_AT + size])
         until_s = max(until_s, helped_s)
         yield Slot(
-            index, State(state), queue, job_id, token, tries, lease_ms, began_s, until_s, deadline_s
-        )
+            index, State(state), queue, job_id, token, tries, lease_ms, began_s, until_s,
+            deadline_s, most - 1 if most else None, pause_ms,
+            self.is_asked_to_end(index, job_id, token),
+        )  # fmt: skip
 
 
 def _mark(job_id: str, token: int) -> int:

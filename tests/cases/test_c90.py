@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         (zoo.cleans_up_for_long, "SoftTimeLimit"),
         (
             zoo.swallows_everything,
-            "TriesUsedUp",
+            "HardTimeLimit",
         ),  # its process is killed, and that was its only try
     ],
 )
@@ -39,7 +39,7 @@ def test_the_job_ends_with_its_reason_and_the_slot_is_free(
 
     assert after.status == TaskResultStatus.SUCCESSFUL
     assert stuck.status == TaskResultStatus.FAILED
-    assert ("runs past its hard limit" in worker.log()) is (reason == "TriesUsedUp")
+    assert ("runs past its hard limit" in worker.log()) is (reason == "HardTimeLimit")
     assert reason in " ".join(one.exception_class_path for one in stuck.errors), stuck.errors
 
 

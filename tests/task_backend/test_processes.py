@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from emq_django.conf import keys
+from emq_django.connections import wire_for
+from emq_django.protocol import read
 from emq_django.task_backend.compat import TaskResultStatus
+from emq_django.worker.outcomes import HardTimeLimit
 from tests.task_backend import zoo
 from tests.worker.processes import until
 
@@ -132,3 +136,68 @@ def test_a_hard_limit_ends_a_task_that_nothing_else_can_end(desk: Desk) -> None:
     assert stuck.status == TaskResultStatus.FAILED
     assert len(desk.notes("blocked")) == 2
     assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("task", "limit_s"), [(zoo.blocks_for_ever, 0), (zoo.blocks_without_a_limit, 1)],
+    ids=["of the task", "of the queue"],
+)  # fmt: skip
+def test_each_run_that_a_hard_limit_ends_is_an_error_and_has_its_worker(
+    desk: Desk, task: Any, limit_s: float
+) -> None:
+    desk.queues[desk.queue] = {"HARD_LIMIT_S": limit_s}
+    worker = desk.start("--processes", "1")
+    stuck = task.using(queue_name=desk.queue).enqueue()
+
+    until(lambda: done(stuck), "it was given up")
+
+    assert stuck.status == TaskResultStatus.FAILED
+    assert [one.exception_class for one in stuck.errors] == [HardTimeLimit] * 2
+    assert "still running after 1 s" in stuck.errors[0].traceback
+    assert stuck.attempts == 2
+    assert stuck.worker_ids == worker.incarnations()[:2]
+    assert stuck.started_at < stuck.last_attempted_at < stuck.finished_at
+
+
+def test_a_task_whose_only_try_the_hard_limit_ends_is_dead_of_it_at_once(desk: Desk) -> None:
+    desk.start()
+    stuck = zoo.blocks_once.using(queue_name=desk.queue).enqueue()
+
+    until(lambda: done(stuck), "it was given up")
+
+    assert [one.exception_class for one in stuck.errors] == [HardTimeLimit]
+    assert stuck.attempts == 1
+    assert (desk.field(stuck.id, "last_error") or b"").startswith(b"HardTimeLimit: still running")
+    assert desk.field(stuck.id, "attempts") == b"1"  # no worker has claimed it again
+
+
+def test_a_task_that_a_hard_limit_ended_waits_for_its_own_pause_and_shows_why(desk: Desk) -> None:
+    desk.start()
+    stuck = zoo.blocks_and_waits_long.using(queue_name=desk.queue).enqueue()
+
+    def failed_once() -> bool:
+        stuck.refresh()
+        return bool(stuck.errors)
+
+    until(failed_once, "its first run has failed")
+
+    named = keys(desk.queue)
+    row = wire_for(named).run(read.row(named, stuck.id.rpartition(":")[2]))
+    assert row is not None
+    assert row.score is not None
+    assert row.score - row.now_ms > 1_800_000  # the queue's pause would be a second at most
+    assert stuck.status == TaskResultStatus.READY
+    assert [one.exception_class for one in stuck.errors] == [HardTimeLimit]
+    assert stuck.attempts == 1
+
+
+def test_a_task_that_was_asked_to_end_and_had_to_be_killed_is_not_run_again(desk: Desk) -> None:
+    desk.start()
+    stuck = zoo.blocks_for_a_while.using(queue_name=desk.queue).enqueue()
+    desk.noted("blocked")
+    assert stuck.cancel() == "asked"
+
+    until(lambda: done(stuck), "it is dead, an hour before it would run again")
+
+    assert [one.exception_class for one in stuck.errors] == [HardTimeLimit]
+    assert len(desk.notes("blocked")) == 1

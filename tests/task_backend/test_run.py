@@ -24,7 +24,7 @@ from emq_django.task_backend.compat import (
     task_finished,
     task_started,
 )
-from emq_django.task_backend.failures import TaskExpired, WorkerLost
+from emq_django.task_backend.failures import TaskExpired, TriesUsedUp, WorkerLost
 from emq_django.task_backend.results import ResultMissing
 from tests.task_backend import zoo
 from tests.worker.processes import until
@@ -570,3 +570,18 @@ def test_what_a_worker_logs_of_a_task_is_one_line_per_end(
     ]
     assert [line for line in lines if line.startswith("completed")]
     assert json.dumps(lines).count("completed") == 1
+
+
+def test_a_task_that_may_fail_less_often_than_it_has_is_not_run_again(
+    desk: Desk, redis_client: redis.Redis
+) -> None:
+    """A deploy lowered its max_attempts while the job waited for another run."""
+    result: Any = zoo.fails.using(queue_name=desk.queue).enqueue()
+    job_id = result.id.rpartition(":")[2]
+    redis_client.hset(keys(desk.queue).row(job_id), "failures", "3")
+
+    desk.run()
+    result.refresh()
+
+    assert [one.exception_class for one in result.errors] == [TriesUsedUp]
+    assert desk.notes("failed") == []

@@ -350,3 +350,27 @@ def blocks_for_ever() -> None:
     """Sits in a blocking call, where no exception reaches it."""
     note("blocked")
     time.sleep(600)
+
+
+@task(max_attempts=2, backoff=NO_PAUSE)
+def blocks_without_a_limit() -> None:
+    note("blocked")
+    time.sleep(600)
+
+
+@task(time_limit_s=1, max_attempts=1)
+def blocks_once() -> None:
+    note("blocked")
+    time.sleep(600)
+
+
+@task(time_limit_s=1, max_attempts=5, backoff=3_600_000)
+def blocks_and_waits_long() -> None:
+    note("blocked")
+    time.sleep(600)
+
+
+@task(time_limit_s=4, max_attempts=5, backoff=3_600_000)
+def blocks_for_a_while() -> None:
+    note("blocked")
+    time.sleep(600)

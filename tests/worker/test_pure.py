@@ -22,11 +22,12 @@ from emq_django.worker.leases import Lease
 from emq_django.worker.link import Link
 from emq_django.worker.log import Quiet
 from emq_django.worker.options import QueueOptions, WorkerOptions
-from emq_django.worker.outcomes import GiveUp, Retry
+from emq_django.worker.outcomes import GiveUp, HardTimeLimit, Retry
 from emq_django.worker.pauses import Pauses
 from emq_django.worker.retry import Policy
 from emq_django.worker.run import handed_over, judge
 from emq_django.worker.sources import Source
+from emq_django.worker.table import Table
 from emq_django.worker.wait import Bell
 from tests.worker import zoo
 
@@ -252,6 +253,29 @@ def test_a_pause_that_can_t_be_had_is_the_usual_one(pause: Any) -> None:
     outcome = judge(ValueError(), handed_over(_lease()), Policy(max_attempts=9, pause_ms=pause))
 
     assert 0 <= outcome.delay_ms <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("kinds", "max_attempts"),
+    [({}, 9), ({"retry_on": (Exception,)}, 9), ({"retry_on": (HardTimeLimit,)}, 9),
+     ({"retry_on": (OSError,)}, 0), ({"give_up_on": (HardTimeLimit,)}, 0)],
+    ids=["all", "any exception", "named", "others only", "given up"],
+)  # fmt: skip
+def test_a_policy_says_whether_a_run_that_the_hard_limit_ends_is_worth_another(
+    kinds: dict[str, Any], max_attempts: int
+) -> None:
+    lease, region = _lease(failures=1), Table(1, 1).region(0)
+    lease.note_in(region, 0)
+    lease.begins()
+    job = handed_over(lease)
+    policy = Policy(max_attempts=9, pause_ms=lambda tries: 100 * tries, **kinds)
+
+    job.set_policy(policy)
+    assert region.slots()[0].max_attempts is None  # nothing limits it
+    job.set_hard_limit_s(60)
+    job.set_policy(policy)
+
+    assert (region.slots()[0].max_attempts, region.slots()[0].pause_ms) == (max_attempts, 200)
 
 
 def test_each_failed_run_is_one_line_of_json() -> None:

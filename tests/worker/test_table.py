@@ -49,6 +49,36 @@ def test_a_limit_that_comes_later_keeps_the_time_at_which_the_run_began(region: 
     assert region.slots() == [before._replace(deadline_s=LATER_S + 5)]
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [((0, 0), (0, 0)), ((3, 7_000), (3, 7_000)), ((2**52, 2**52), (2**32 - 2, 2**32 - 1))],
+    ids=["none", "some", "too large for the table"],
+)
+def test_what_becomes_of_a_run_that_the_limit_ends_can_be_read(
+    region: Region, given: tuple[int, int], read: tuple[int, int]
+) -> None:
+    place = hold(region, "x" * 64)
+    (before,) = region.slots()
+    assert before.max_attempts is None
+
+    region.judged_by(place, *given)
+
+    assert region.slots() == [before._replace(max_attempts=read[0], pause_ms=read[1])]
+    region.drop(place)
+    assert region.slots() == []
+    hold(region)
+    assert region.slots()[0].max_attempts is None
+
+
+def test_the_parent_sees_which_job_was_asked_to_end(region: Region) -> None:
+    hold(region)
+    (slot,) = region.slots()
+
+    region.ask_to_end(slot)
+
+    assert region.slots() == [slot._replace(asked_to_end=True)]
+
+
 def test_a_dropped_slot_is_used_again(region: Region) -> None:
     places = [hold(region, f"JOB0000000000{number}") for number in range(4)]
     assert hold(region) == -1
@@ -59,8 +89,9 @@ def test_a_dropped_slot_is_used_again(region: Region) -> None:
 
 
 def test_an_id_that_is_too_long_is_not_noted(region: Region) -> None:
-    assert hold(region, "x" * 73) == -1
-    assert hold(region, "x" * 72) == 0
+    assert hold(region, "x" * 65) == -1
+    assert hold(region, "x" * 64) == 0
+    assert region.slots()[0].id == "x" * 64
 
 
 @pytest.mark.parametrize("job_id", ["JOB00000000001", "ä€", "\udc80raw"])
