@@ -106,7 +106,7 @@ class Lease:
 
     def limit_to(self, limit_s: float) -> bool:
         """Have this process killed when the run takes longer; False when nobody is there to."""
-        if self.region is None:
+        if self.region is None or not self.region.guarded:
             return False
         self.region.limited(self.slot, time.monotonic() + limit_s)
         self.limited = True

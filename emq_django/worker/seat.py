@@ -57,7 +57,7 @@ class Seat:
 
     def region(self, options: WorkerOptions) -> Region:
         """Return where the worker notes what it holds."""
-        return self._region or Table(1, slots_for(options)).region(0)
+        return self._region or Table(1, slots_for(options), guarded=False).region(0)
 
     def idle(
         self,

@@ -71,16 +71,21 @@ class Slot(NamedTuple):
 
 
 class Table:
-    """The whole mapping. Made by the parent before its first fork."""
+    """The whole mapping. Made by the parent before its first fork.
 
-    def __init__(self, regions: int, slots: int) -> None:
+    A worker without a parent has one of its own, which nobody guards: no limit in it is kept.
+    """
+
+    def __init__(self, regions: int, slots: int, *, guarded: bool = True) -> None:
         self._region_bytes = _HEADER_BYTES + 8 * _CONNECTIONS + SLOT_BYTES * slots
         self._map = mmap.mmap(-1, self._region_bytes * regions)
         self._slots = slots
+        self._guarded = guarded
 
     def region(self, number: int) -> Region:
         """Return the region of the ``number``-th child."""
-        return Region(self._map, self._region_bytes * number, self._slots)
+        at = self._region_bytes * number
+        return Region(self._map, at, self._slots, guarded=self._guarded)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -90,7 +95,8 @@ class Table:
 class Region:
     """One child's part, as both sides see it. Methods of the parent are marked so."""
 
-    def __init__(self, table: mmap.mmap, offset: int, slots: int) -> None:
+    def __init__(self, table: mmap.mmap, offset: int, slots: int, *, guarded: bool = True) -> None:
+        self.guarded = guarded
         self._map = table
         self._at = offset
         self._connections_at = offset + _HEADER_BYTES

@@ -308,6 +308,17 @@ def test_a_soft_time_limit_ends_a_run(desk: Desk, task: Any) -> None:
     assert len(desk.notes("cleaned up")) == 1
 
 
+def test_a_hard_limit_is_raised_where_no_parent_could_kill(desk: Desk) -> None:
+    result: Any = zoo.spins_without_a_soft_limit.using(queue_name=desk.queue).enqueue()
+
+    desk.run()
+    result.refresh()
+
+    assert result.status == FAILED
+    assert [one.exception_class.__name__ for one in result.errors] == ["SoftTimeLimit"]
+    assert "after 0.2 s" in result.errors[0].traceback
+
+
 def test_a_limit_that_is_not_reached_changes_nothing(desk: Desk) -> None:
     result = zoo.is_quick.using(queue_name=desk.queue).enqueue()
 

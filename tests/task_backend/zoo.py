@@ -374,3 +374,10 @@ def blocks_and_waits_long() -> None:
 def blocks_for_a_while() -> None:
     note("blocked")
     time.sleep(600)
+
+
+@task(time_limit_s=0.2, max_attempts=1)
+def spins_without_a_soft_limit() -> None:
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
+        time.sleep(0.01)
