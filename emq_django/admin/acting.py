@@ -83,12 +83,8 @@ Jobs = Sequence[Target]
 
 def retry(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Give dead jobs another life."""
-    tokens = _tokens_of(jobs)
-
-    def reprocess(queue: Queue, ids: Sequence[str]) -> Call[list[Reprocessed]]:
-        return operate.reprocess(queue, ids, [tokens[one] for one in ids])
-
-    return _in_parts(queue, jobs, reprocess, lambda one: one is Reprocessed.PENDING)
+    build = _as_shown(operate.reprocess, jobs)
+    return _in_parts(queue, jobs, build, lambda one: one is Reprocessed.PENDING)
 
 
 def delete(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
@@ -98,12 +94,7 @@ def delete(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
 
 def run(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Let scheduled jobs fall due, then promote what is due."""
-    tokens = _tokens_of(jobs)
-
-    def hasten(queue: Queue, ids: Sequence[str]) -> Call[list[bool]]:
-        return operate.hasten(queue, ids, [tokens[one] for one in ids])
-
-    outcome = _in_parts(queue, jobs, hasten, bool)
+    outcome = _in_parts(queue, jobs, _as_shown(operate.hasten, jobs), bool)
     if outcome.done:
         _sweep(queue, upkeep.promote, outcome)
     return outcome
@@ -117,12 +108,7 @@ def cancel(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
 
 def expire(queue: Queue, jobs: Jobs, lane: str = "") -> Outcome:
     """Let leases end, then reap what is over: fencing and lane counters stay right."""
-    tokens = _tokens_of(jobs)
-
-    def lapse(queue: Queue, ids: Sequence[str]) -> Call[list[bool]]:
-        return operate.lapse(queue, ids, [tokens[one] for one in ids])
-
-    outcome = _in_parts(queue, jobs, lapse, bool)
+    outcome = _in_parts(queue, jobs, _as_shown(operate.lapse, jobs), bool)
     if outcome.done:
         _sweep(queue, upkeep.reap, outcome)
     return outcome
@@ -230,8 +216,12 @@ def _in_parts(
     return outcome
 
 
-def _tokens_of(jobs: Jobs) -> dict[str, str]:
-    return {job.id: job.token for job in jobs}
+def _as_shown(
+    build: Callable[[Queue, Sequence[str], Sequence[str]], Call[Any]], jobs: Jobs
+) -> Callable[[Queue, Sequence[str]], Call[Any]]:
+    """Return what builds the call for some of the jobs, each only as it was when it was shown."""
+    tokens = {job.id: job.token for job in jobs}
+    return lambda queue, ids: build(queue, ids, [tokens[one] for one in ids])
 
 
 def _sweep(queue: Queue, build: Callable[..., Call[Any]], outcome: Outcome) -> None:
