@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -146,27 +146,25 @@ def windows(ask: Ask) -> list[Choice]:
     if ask.tab is Tab.LANES:
         return []
     _name, known = WINDOW_PARAMETERS[ask.tab]
-    return [
-        Choice(
-            label=_window(ask.tab, value),
-            url=ask.start().url(window=value),
-            current=value == ask.window,
-        )
-        for value in ("", *known)
-    ]
+    return _spans(ask, "window", known)
 
 
 def deaths(ask: Ask) -> list[Choice]:
     """Return the windows of time in which dead jobs may have died."""
     if ask.tab is not Tab.DEAD:
         return []
+    return _spans(ask, "died", DEATHS)
+
+
+def _spans(ask: Ask, field: str, known: Sequence[str]) -> list[Choice]:
+    """Return the choices of a field that holds a window of time, the first of them any time."""
     return [
         Choice(
             label=_window(ask.tab, value),
-            url=ask.start().url(died=value),
-            current=value == ask.died,
+            url=ask.start().url(**{field: value}),
+            current=value == getattr(ask, field),
         )
-        for value in ("", *DEATHS)
+        for value in ("", *known)
     ]
 
 

@@ -19,7 +19,7 @@ from emq_django.admin.words import Moment, Problem
 from emq_django.conf import conf, keys
 from emq_django.protocol import browse, lanes, read
 from emq_django.protocol.calls import Call
-from emq_django.protocol.ids import is_branded, minted_ms
+from emq_django.protocol.ids import minted_or_none
 from emq_django.protocol.keyspace import Queue
 from emq_django.protocol.lanes import Lane
 from emq_django.protocol.records import Counts, Entry
@@ -164,7 +164,8 @@ def oldest_of(counts: Counts) -> Moment | None:
 
 def minted_of(job_id: str, now_ms: int) -> Moment | None:
     """Return when an id was minted; an id that another speaker made up does not tell."""
-    return words.minted(minted_ms(job_id), now_ms) if is_branded(job_id) else None
+    at_ms = minted_or_none(job_id)
+    return None if at_ms is None else words.minted(at_ms, now_ms)
 
 
 def _list_calls(
