@@ -52,9 +52,13 @@ class Relay(Proxy):
 
     def __init__(self, target_port: int) -> None:
         self._broken: WeakKeyDictionary[threading.Thread, Mode] = WeakKeyDictionary()
+        self.resends = threading.Event()  # cleared: a resend is held until it is set
+        self.resends.set()
         super().__init__(target_port)
 
     def _mode_for(self, request: bytes) -> Mode:
+        if sha("readmit") in request:
+            self.resends.wait(5)
         link = threading.current_thread()  # one thread relays the requests of one connection
         mode = super()._mode_for(request)
         if mode not in {"forward", "delay"}:
@@ -287,9 +291,12 @@ def test_scripts_that_the_server_forgot_are_no_lost_reply(
 
 
 @contextmanager
-def consumer(direct: SyncSpeaker, queue: str, done_ms: int) -> Iterator[list[ClaimedJob]]:
-    """Claim and complete the first job as soon as it is there."""
+def consumer(
+    direct: SyncSpeaker, proxy: Relay, queue: str, done_ms: int
+) -> Iterator[list[ClaimedJob]]:
+    """Claim and complete the first job as soon as it is there, and before any resend."""
     ran: list[ClaimedJob] = []
+    proxy.resends.clear()
 
     def consume() -> None:
         q = keys(queue)
@@ -299,6 +306,7 @@ def consumer(direct: SyncSpeaker, queue: str, done_ms: int) -> Iterator[list[Cla
             if job is not None:
                 assert direct.run(settle.complete(q, job, done_ms)) is Verdict.COMPLETED
                 ran.append(job)
+        proxy.resends.set()
 
     thread = threading.Thread(target=consume)
     thread.start()
@@ -308,13 +316,13 @@ def consumer(direct: SyncSpeaker, queue: str, done_ms: int) -> Iterator[list[Cla
 
 @pytest.mark.parametrize("job_id", [None, "JOB0NSuyFGSM3w"])
 def test_a_job_that_ran_meanwhile_is_not_run_again_while_its_mark_lives(
-    face: Face, proxy: Proxy, queue: str, redis_client: redis.Redis, direct: SyncSpeaker,
+    face: Face, proxy: Relay, queue: str, redis_client: redis.Redis, direct: SyncSpeaker,
     job_id: str | None,
 ) -> None:  # fmt: skip
     redis_client.delete(keys(queue).pending)
     proxy.arm("silent", matching=b"runs once")
 
-    with consumer(direct, queue, done_ms=10_000) as ran:
+    with consumer(direct, proxy, queue, done_ms=10_000) as ran:
         receipt = face.enqueue(queue, b"runs once", job_id=job_id)
 
     assert receipt.verdict is Verdict.ENQUEUED
@@ -324,11 +332,11 @@ def test_a_job_that_ran_meanwhile_is_not_run_again_while_its_mark_lives(
 
 
 def test_without_a_mark_the_resend_admits_the_job_once_more(
-    face: Face, proxy: Proxy, queue: str, redis_client: redis.Redis, direct: SyncSpeaker
+    face: Face, proxy: Relay, queue: str, redis_client: redis.Redis, direct: SyncSpeaker
 ) -> None:
     proxy.arm("silent", matching=b"runs twice")
 
-    with consumer(direct, queue, done_ms=0) as ran:
+    with consumer(direct, proxy, queue, done_ms=0) as ran:
         receipt = face.enqueue(queue, b"runs twice")
 
     assert receipt.verdict is Verdict.ENQUEUED
@@ -337,11 +345,11 @@ def test_without_a_mark_the_resend_admits_the_job_once_more(
 
 
 def test_a_bulk_does_not_run_again_what_ran_meanwhile(
-    face: Face, proxy: Proxy, queue: str, redis_client: redis.Redis, direct: SyncSpeaker
+    face: Face, proxy: Relay, queue: str, redis_client: redis.Redis, direct: SyncSpeaker
 ) -> None:
     proxy.arm("silent", matching=b"in a bulk")
 
-    with consumer(direct, queue, done_ms=10_000) as ran:
+    with consumer(direct, proxy, queue, done_ms=10_000) as ran:
         receipts = face.enqueue_many(queue, [b"in a bulk"] * 5)
 
     ids = [receipt.id for receipt in receipts]
