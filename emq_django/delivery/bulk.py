@@ -85,6 +85,7 @@ def bulk(jobs: Sequence[Admission], patience: Patience) -> Steps[list[Receipt]]:
             return summed_up([item.result for item in items])
         if not left:
             return summed_up([item.result for item in items])
+        mint.move()
         for item in left:
             item.mint_again()
     for item in left:

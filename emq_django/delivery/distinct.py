@@ -43,7 +43,7 @@ class _Item:
         return admit.readmit(queue, self.job_id, payload, lane, mode, number, self.entry.unique)
 
     def note(self, answer: Any) -> None:
-        """Note an answer. An id of ours that is another job's is minted again."""
+        """Note an answer. None of an id of ours that is another job's: it is minted again."""
         if isinstance(answer, EmqError):
             self.outcome = answer
             self.sent = self.sent or isinstance(answer, ReplyLost)
@@ -51,7 +51,7 @@ class _Item:
             self.outcome = Receipt(answer, Verdict.DUPLICATE)
         elif self._is_taken(answer):
             if self.entry.job.job_id is None:
-                self.job_id, self.sent, self.outcome = mint.one(), False, None
+                self.sent, self.outcome = False, None
             else:
                 self.outcome = Receipt(self.job_id, Verdict.DUPLICATE)
         else:
@@ -106,6 +106,9 @@ def _send(group: Sequence[_Item], attempts: Attempts) -> Steps[EmqError | None]:
         left = [item for item in left if item.outcome is None]
         if error is not None or not left:
             return error
+        mint.move()
+        for item in left:
+            item.job_id = mint.one()
     return None
 
 

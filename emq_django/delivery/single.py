@@ -75,6 +75,7 @@ def admission(
             patience.worked()
         if verdict is not Verdict.DUPLICATE or job.job_id is not None:
             return Receipt(job_id, verdict)
+        mint.move()
         job_id = mint.one()
     raise all_taken()
 

@@ -167,6 +167,7 @@ def _send(row: Any) -> bool:
 
 def _name_anew(row: Any) -> None:
     """Give a row another id. It is sent when that is committed, so that no third one is minted."""
+    ids.mint.move()
     announced, row.job_id = row.job_id, ids.mint.one()
     row.save(update_fields=["job_id"])
     logger.error(

@@ -160,6 +160,17 @@ class Mint:
             self._last = first + max(count - 1, 0)
         return [namespace + _encode(self._value(last)) for last in range(first, first + count)]
 
+    def move(self) -> None:
+        """Go on as another node, from the next ms: an id of this one met another job's row.
+
+        Whoever drew the same node may be in the middle of a run of ids, a bulk's say, and the
+        next ones would meet it one after the other.
+        """
+        with self._lock:
+            self._node = self._bits(_NODE_BITS) << _SEQUENCE_BITS
+            next_ms = (self._last >> _SEQUENCE_BITS) + 1
+            self._last = next_ms << _SEQUENCE_BITS | self._bits(_START_BITS)
+
     def _next(self) -> int:
         now = (self._clock() // 1_000_000 - EPOCH_MS) << _SEQUENCE_BITS
         last = now | self._bits(_START_BITS) if now > self._last else self._last + 1

@@ -139,6 +139,8 @@ class _Desk:
                 job.queue, entry.name, slot_ms, job_id, job.payload, job.lane, order.unique, skipped
             )
             firing = self._note(line, self._ask(call))
+            if firing.fired is Fired.TAKEN:
+                ids.mint.move()
         if firing.fired is Fired.FIRED:
             logger.info(
                 "periodic %s: enqueued queue=%s id=%s slot=%d",

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,24 +41,27 @@ def test_no_job_is_dropped_and_none_doubled_when_ids_collide(
     queue: str, redis_client: Any, processes: int, jobs: int
 ) -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.stress.minting", queue, f"p{number}", str(jobs)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-        for number in range(processes)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("\n")
-        child.stdin.flush()
-    said = [json.loads(child.communicate()[0]) for child in children]
+    with ExitStack() as running:
+        children = [
+            running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "tests.stress.minting", queue, f"p{number}", str(jobs)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=environment,
+                    text=True,
+                )
+            )
+            for number in range(processes)
+        ]
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write("\n")
+            child.stdin.flush()
+        said = [json.loads(child.communicate()[0]) for child in children]
 
     expected = {f"p{number}:{job}" for number in range(processes) for job in range(jobs)}
     payloads = [payload.decode() for _, payload in stored(redis_client, queue)]

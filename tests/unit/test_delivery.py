@@ -94,11 +94,14 @@ def test_a_caller_id_that_is_taken_is_a_duplicate(bench: Bench) -> None:
     assert len(played.runs) == 1
 
 
-def test_a_minted_id_that_is_taken_is_minted_again(bench: Bench) -> None:
+def test_a_minted_id_that_is_taken_is_minted_again_elsewhere(
+    bench: Bench, moves: list[int]
+) -> None:
     played = bench.admit([Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.ENQUEUED])
 
     assert played.result == Receipt(played.ids[2], Verdict.ENQUEUED)
     assert len(set(played.ids)) == 3
+    assert moves == [1, 1]
 
 
 def test_ten_taken_ids_end_the_admission(bench: Bench) -> None:

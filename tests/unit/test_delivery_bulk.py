@@ -210,7 +210,7 @@ def test_an_id_given_twice_is_admitted_once_also_after_a_lost_reply(bench: Bench
 # --- minted again --------------------------------------------------------------------------------
 
 
-def test_taken_ids_are_minted_again_together(bench: Bench) -> None:
+def test_taken_ids_are_minted_again_together_and_elsewhere(bench: Bench, moves: list[int]) -> None:
     played = bench.admit(
         jobs(4), [[[ENQUEUED, DUPLICATE, ENQUEUED, DUPLICATE]], [[DUPLICATE, ENQUEUED]], good]
     )
@@ -220,6 +220,7 @@ def test_taken_ids_are_minted_again_together(bench: Bench) -> None:
     assert len({one for ids in sent for one in ids}) == 7
     expected = [sent[0][0], sent[2][0], sent[0][2], sent[1][1]]
     assert played.result == [Receipt(one, ENQUEUED) for one in expected]
+    assert moves == [1, 1], "once for all items of a round"
 
 
 def test_a_lost_item_that_turns_out_to_be_taken_is_sent_as_new(bench: Bench) -> None:

@@ -33,12 +33,13 @@ def ids_of(played: Played) -> list[Any]:
 
 @pytest.mark.parametrize("found", FOUND)
 def test_a_minted_id_that_another_job_had_is_minted_again_also_where_the_bytes_are_equal(
-    found: Readmission,
+    found: Readmission, moves: list[int]
 ) -> None:
     played = admit([[found], [Readmission.ADMITTED]])
 
     first, second = ids_of(played)
     assert first != second
+    assert moves == [1]
     assert played.result == [Receipt(second, Verdict.ENQUEUED)]
 
 

@@ -211,6 +211,31 @@ def test_8_threads_mint_ids_that_are_all_different_and_rise_in_each_thread() -> 
     assert len({job_id for minted in per_thread for job_id in minted}) == 8 * 1_600
 
 
+def test_a_moved_mint_goes_on_as_another_node_in_the_next_ms_and_its_ids_still_rise() -> None:
+    clock = Clock()
+    mint = Mint(node=5, clock=clock, random_bits=lambda bits: bits)
+    before = [mint.one() for _ in range(3)]
+    mint.move()
+    after = [mint.one() for _ in range(3)]
+    clock.ns += 2_000_000
+    later = mint.one()
+
+    assert [*before, *after, later] == sorted({*before, *after, later})
+    assert {ids.minted_ms(job_id) - EPOCH_MS for job_id in after} == {1_000_001}
+    assert {ids.decode(job_id) >> 12 & 1023 for job_id in [*after, later]} == {10}
+
+
+def test_a_mint_that_met_a_run_of_another_with_its_node_meets_no_more_of_it() -> None:
+    run = set(_mint(Clock()).many(20_000))
+    drawn = {10: 6, 11: 0}
+    mint = Mint(node=5, clock=Clock(), random_bits=lambda bits: drawn[bits])
+    assert set(mint.many(50)) <= run
+
+    mint.move()
+
+    assert run.isdisjoint(mint.many(20_000))
+
+
 def test_another_namespace_can_be_minted() -> None:
     assert ids.is_branded(ids.mint.one("USR"))
     assert ids.mint.many(2, "EVT")[1].startswith("EVT")
