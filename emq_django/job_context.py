@@ -103,11 +103,12 @@ def _without_old_connections() -> set[str]:
     """
     in_transaction = set()
     for connection in connections.all(initialized_only=True):
-        if connection.errors_occurred and connection.vendor == "sqlite":
-            connection.close()  # Django takes every SQLite connection for usable, a closed one too
-        connection.close_if_unusable_or_obsolete()  # it leaves one in a transaction alone
         if connection.in_atomic_block:
             in_transaction.add(connection.alias)
+            continue
+        if connection.errors_occurred and connection.vendor == "sqlite":
+            connection.close()  # Django takes every SQLite connection for usable, a closed one too
+        connection.close_if_unusable_or_obsolete()
     return in_transaction
 
 

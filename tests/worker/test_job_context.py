@@ -69,6 +69,20 @@ def test_a_connection_that_broke_is_replaced_before_the_next_job() -> None:
     assert seen[0] is not seen[1]
 
 
+def test_a_transaction_from_before_is_left_alone_in_each_of_many_jobs() -> None:
+    hooks = DjangoHooks()
+    with transaction.atomic():
+        connection.errors_occurred = True  # as after an error that a savepoint took back
+        for _ in range(3):
+            hooks.around(JOB, query)
+        assert connection.in_atomic_block
+    hooks = DjangoHooks()
+    for _ in range(2):
+        with pytest.raises(TransactionLeftOpen):
+            hooks.around(JOB, lambda: transaction.atomic().__enter__())
+        hooks.around(JOB, query)
+
+
 def test_a_transaction_left_open_fails_the_job_and_is_rolled_back() -> None:
     def forgets() -> None:
         query()
