@@ -16,8 +16,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from django.conf import settings
 from django.core.cache import caches
@@ -27,6 +30,8 @@ from django.db import connections
 from emq_django.worker.job import Job
 
 logger = logging.getLogger("emq_django.worker")
+
+_FRESH_S: Final = 0.01  # for so long nothing but the worker's own code ran since the last look
 
 
 class TransactionLeftOpen(RuntimeError):
@@ -41,8 +46,9 @@ class DjangoHooks:
 
     def around(self, job: Job, run: Callable[[], None]) -> None:
         """Run a job as Django runs a request."""
-        open_before = _without_old_connections()
-        context = self._fresh_context()
+        thread = self._this_thread()
+        open_before = thread.open_before()
+        context = thread.base.copy()
         loop = asyncio._get_running_loop()  # noqa: SLF001 - for who runs loops
         try:
             context.run(run)
@@ -50,10 +56,11 @@ class DjangoHooks:
             # A library may leave a loop running on this thread, and with it no job after this one
             # could use the ORM.
             asyncio._set_running_loop(loop)  # noqa: SLF001
-            left_open = _without_old_connections() - open_before
+            left_open = thread.look() - open_before
             for alias in left_open:
                 _drop(alias)
-            context.run(self._local.close_caches)
+            thread.open -= left_open
+            context.run(thread.close_caches)
         if left_open:
             raise TransactionLeftOpen(_left_open_text(left_open))
 
@@ -61,17 +68,44 @@ class DjangoHooks:
         """Close this thread's database connections."""
         connections.close_all()
 
-    def _fresh_context(self) -> contextvars.Context:
-        """Return a context of the job's own, with nothing in it but the thread's caches.
+    def _this_thread(self) -> _Thread:
+        thread: _Thread | None = getattr(self._local, "thread", None)
+        if thread is None:
+            thread = self._local.thread = _Thread()
+        return thread
 
-        Django keeps cache clients in the context: in an empty one each job would build new
-        clients, and with them new connections.
+
+class _Thread:
+    """What a thread keeps from one job to the next.
+
+    Attributes:
+        base: what each job's own context is a copy of: nothing is in it but the thread's caches.
+            Django keeps cache clients in the context: in an empty one each job would build new
+            clients, and with them new connections.
+        close_caches: closes them as the end of a request does.
+        open: aliases that were in a transaction when this thread last looked, and before its job.
+    """
+
+    __slots__ = ("_looked_s", "base", "close_caches", "open")
+
+    def __init__(self) -> None:
+        self.base = contextvars.Context()
+        self.close_caches = self.base.run(_build_caches)
+        self.open: set[str] = set()
+        self._looked_s = -math.inf
+
+    def open_before(self) -> set[str]:
+        """Return which aliases are in a transaction before a job, old connections being closed.
+
+        Where one job follows the other, the look behind the first is the one before the second.
         """
-        base: contextvars.Context | None = getattr(self._local, "context", None)
-        if base is None:
-            base = self._local.context = contextvars.Context()
-            self._local.close_caches = base.run(_build_caches)
-        return base.copy()
+        return self.open if time.monotonic() - self._looked_s < _FRESH_S else self.look()
+
+    def look(self) -> set[str]:
+        """Close old connections; return which aliases are in a transaction."""
+        self.open = _without_old_connections()
+        self._looked_s = time.monotonic()
+        return self.open
 
 
 def _build_caches() -> Callable[[], None]:
@@ -103,7 +137,7 @@ def _without_old_connections() -> set[str]:
     """
     in_transaction = set()
     for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block:
+        if connection.in_atomic_block:  # it is left alone, Django's own function does so too
             in_transaction.add(connection.alias)
             continue
         if connection.errors_occurred and connection.vendor == "sqlite":

@@ -14,6 +14,7 @@ from django.db import connection, connections, transaction
 from django.test import override_settings
 from django.utils import timezone, translation
 
+from emq_django import job_context
 from emq_django.job_context import DjangoHooks, TransactionLeftOpen
 from emq_django.worker.job import Job
 
@@ -67,6 +68,28 @@ def test_a_connection_that_broke_is_replaced_before_the_next_job() -> None:
 
     assert on_a_slot(breaks_it, uses_it) == [None, None]
     assert seen[0] is not seen[1]
+
+
+def test_two_jobs_in_a_row_share_the_look_between_them_and_later_ones_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+    look = job_context._without_old_connections
+
+    def counted() -> set[str]:
+        looks.append(len(ran))
+        return look()
+
+    now_s, ran = [100.0], []
+    monkeypatch.setattr(job_context, "_without_old_connections", counted)
+    monkeypatch.setattr("emq_django.job_context.time.monotonic", lambda: now_s[0])
+    hooks = DjangoHooks()
+
+    for pause_s in (0, 0.001, 5):
+        now_s[0] += pause_s
+        hooks.around(JOB, lambda: ran.append(1))
+
+    assert looks == [0, 1, 2, 2, 3]
 
 
 def test_a_transaction_from_before_is_left_alone_in_each_of_many_jobs() -> None:
