@@ -57,15 +57,14 @@ def run_pending(*queues: str, raise_errors: bool = True, most: int = _MOST) -> l
         if ended is not None:
             tell_of_end(hooks, lease, ended)
 
+    execution = Execution(hooks=hooks, enqueue_deadline_ms=0, settled=settled, worker="testing")
     while taken := sources.take("testing", 1).jobs:
         source, job = taken[0]
         if len(ran) >= most:
             raise AssertionError(f"there are more jobs after {most}: do they enqueue each other?")
         seen.clear()
         lease = Lease(source, job, time.monotonic())
-        Execution(
-            lease=lease, hooks=hooks, enqueue_deadline_ms=0, settled=settled, worker="testing"
-        ).run()
+        execution.run(lease)
         error = seen[-1][1] if seen else None
         ran.append(Ran(job.queue, job.id, task_of(job.payload, job.queue), error))
         if error is not None and raise_errors:

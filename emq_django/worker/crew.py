@@ -56,9 +56,15 @@ class Crew:
         self.slots: Slots[Lease] = Slots(
             options.concurrency, self._run, on_free=bell.ring, thread_ends=hooks.thread_ends
         )
+        self._execution = Execution(
+            hooks=hooks,
+            enqueue_deadline_ms=options.enqueue_deadline_ms,
+            settled=self._settled,
+            worker=incarnation,
+            ends=self.ends,
+        )
         self._options = options
         self._hooks = hooks
-        self._incarnation = incarnation
         self._sources = sources
         self._region = region
         self._hands = Hands(options.concurrency)
@@ -174,14 +180,7 @@ class Crew:
             return
         try:
             lease.begins()
-            Execution(
-                lease=lease,
-                hooks=self._hooks,
-                enqueue_deadline_ms=self._options.enqueue_deadline_ms,
-                settled=self._settled,
-                worker=self._incarnation,
-                ends=self.ends,
-            ).run()
+            self._execution.run(lease)
         except BaseException:
             self.keeper.drop(lease)
             raise

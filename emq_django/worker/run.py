@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeGuard
 
 from emq_django.protocol import settle
 from emq_django.protocol.calls import Call
@@ -51,55 +51,40 @@ class AwaitableReturned(TypeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """One run of one job, taken through its steps by ``run``."""
+    """How this worker runs a job; ``run`` takes one through its steps."""
 
-    lease: Lease
     hooks: Hooks
     enqueue_deadline_ms: int
     settled: Settled
     worker: str = ""
     ends: Ends | None = None
 
-    def run(self) -> None:
+    def run(self, lease: Lease) -> None:
         """Run the handler and report its end; returns when the server knows, or never will.
 
         A short end may be left in ``ends``, to be reported with others.
         """
         began_s = time.monotonic()
-        log.started(self.lease)
-        outcome = self._attempt()
-        self.lease.ends()
+        log.started(lease)
+        outcome = self._attempt(lease)
+        lease.ends()
         ran_s = time.monotonic() - began_s
-        self.lease.source.pace.ran(ran_s, len(self.lease.job.payload))
-        if self.lease.handed_back:
-            self.settled(self.lease, None)
+        lease.source.pace.ran(ran_s, len(lease.job.payload))
+        if lease.handed_back:
+            self.settled(lease, None)
             return
-        if self._may_wait(outcome, ran_s) and self._wait(outcome, ran_s):
-            return
-        answer = deliver(self.lease, self._settlement(outcome))
+        if self.ends is not None and _may_wait(outcome, lease, ran_s):
+            finished = settle.Finished(lease.job, self._done_ms(lease), outcome.kept)
+            if self.ends.add(End(lease, finished, round(ran_s * 1_000))):
+                return
+        answer = deliver(lease, self._settlement(lease, outcome))
         ms = round((time.monotonic() - began_s) * 1_000)
-        self.settled(self.lease, tell(self.lease, outcome, answer, ms))
+        self.settled(lease, tell(lease, outcome, answer, ms))
 
-    def _may_wait(self, outcome: Outcome, ran_s: float) -> bool:
-        """Whether this end may be reported together with others. A suspect's never is."""
-        if self.ends is None or ran_s > SHORT_S or self.lease.job.stalled:
-            return False
-        if not isinstance(outcome, Completed):
-            return False
-        kept = outcome.kept
-        return kept is None or sum(len(value) for _, value in kept.fields) <= _SMALL_BYTES
-
-    def _wait(self, outcome: Outcome, ran_s: float) -> bool:
-        """Let the end wait for companions; False where none may wait any more."""
-        assert isinstance(outcome, Completed)  # noqa: S101 - no other may
-        assert self.ends is not None  # noqa: S101
-        finished = settle.Finished(self.lease.job, self._done_ms(), outcome.kept)
-        return self.ends.add(End(self.lease, finished, round(ran_s * 1_000)))
-
-    def _attempt(self) -> Outcome:
+    def _attempt(self, lease: Lease) -> Outcome:
         """Call the handler; whatever it raises is an outcome, and it may return one."""
-        job = handed_over(self.lease, self.worker)
-        options = self.lease.source.options
+        job = handed_over(lease, self.worker)
+        options = lease.source.options
         pid, began_ms = os.getpid(), _now_ms()
         returned: list[object] = []
         try:
@@ -110,9 +95,9 @@ class Execution:
             end_if_forked_since(pid)
         return returned[0] if isinstance(returned[0], Completed | Parked) else Completed()
 
-    def _settlement(self, outcome: Outcome) -> Call[Verdict]:
+    def _settlement(self, lease: Lease, outcome: Outcome) -> Call[Verdict]:
         """Return the one call that reports the outcome."""
-        keys, job = self.lease.source.options.keys, self.lease.job
+        keys, job = lease.source.options.keys, lease.job
         if isinstance(outcome, Failed):
             return settle.retry(
                 keys, job, outcome.error, outcome.delay_ms, outcome.max_attempts,
@@ -120,10 +105,18 @@ class Execution:
             )  # fmt: skip
         if isinstance(outcome, Parked):
             return settle.park(keys, job, outcome.delay_ms, outcome.grace_ms, outcome.reason)
-        return settle.complete(keys, job, self._done_ms(), kept=outcome.kept)
+        return settle.complete(keys, job, self._done_ms(lease), kept=outcome.kept)
 
-    def _done_ms(self) -> int:
-        return done_mark_ms(self.lease.job.id, _now_ms(), self.enqueue_deadline_ms)
+    def _done_ms(self, lease: Lease) -> int:
+        return done_mark_ms(lease.job.id, _now_ms(), self.enqueue_deadline_ms)
+
+
+def _may_wait(outcome: Outcome, lease: Lease, ran_s: float) -> TypeGuard[Completed]:
+    """Whether this end may be reported together with others. A suspect's never is."""
+    if ran_s > SHORT_S or lease.job.stalled or not isinstance(outcome, Completed):
+        return False
+    kept = outcome.kept
+    return kept is None or sum([len(value) for _, value in kept.fields]) <= _SMALL_BYTES
 
 
 def handed_over(lease: Lease, worker: str = "") -> Job:
