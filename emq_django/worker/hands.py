@@ -4,7 +4,8 @@ Python runs one thread at a time. Where jobs keep it busy, each further slot at 
 them wait for each other; where jobs wait for a database or a network, the more the better. Which of
 the two it is can't be seen in a job, only in all: so, while more jobs wait than can begin, half as
 many hands and twice as many are tried now and then, and kept if more gets done at less cost. Both
-must be so, because either alone changes with whatever else the machine does.
+must be so, because either alone changes with whatever else the machine does. One begins: most jobs
+that are short keep the interpreter busy, and where they wait, a few trials in a row find all.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Hands:
         self._most = most
         self._clock = clock
         self._processor = processor
-        self._count = most
+        self._count = 1
         self._trial: int | None = None  # so many are tried in this look
         self._tries_less = True  # next
         self._pause = _SOONEST
@@ -74,14 +75,22 @@ class Hands:
             return
         if look.beats(self._usual):
             self._count, self._usual, self._pause = self._trial, look, _SOONEST
+            self._trial = self._further()  # what helped may help once more
         else:
             self._tries_less = not self._tries_less
             self._pause = min(2 * self._pause, _LATEST)
-        self._trial, self._looks_left = None, self._pause
+            self._trial = None
+        self._looks_left = self._pause
 
     def _next_trial(self) -> int | None:
         """Return how many to try: half as many or twice as many, by turns where both can be had."""
-        less, more = self._count // 2, min(2 * self._count, self._most)
-        self._tries_less = less > 0 and (self._tries_less or more == self._count)
-        trial = less if self._tries_less else more
-        return None if trial == self._count else trial
+        trial = self._further()
+        if trial is None:
+            self._tries_less = not self._tries_less
+            trial = self._further()
+        return trial
+
+    def _further(self) -> int | None:
+        """Return the next number in the direction that is tried now; None at its end."""
+        trial = self._count // 2 if self._tries_less else min(2 * self._count, self._most)
+        return trial if 0 < trial != self._count else None

@@ -62,6 +62,14 @@ def test_all_work_where_jobs_wait(most: int) -> None:
     assert machine.counts.count(most) > 360  # trials are rare
 
 
+def test_one_begins_and_all_are_at_work_soon_where_jobs_wait() -> None:
+    machine = Machine(8, waits)
+
+    machine.run(6)
+
+    assert machine.counts == [1, 1, 2, 4, 8, 8]
+
+
 def test_all_come_back_when_jobs_begin_to_wait() -> None:
     machine = Machine(8, keeps_the_interpreter_busy)
     assert machine.run(400) == 1
@@ -85,19 +93,19 @@ def test_a_machine_that_is_faster_or_slower_for_a_while_changes_nothing() -> Non
 
 def test_a_look_lasts_until_it_has_seen_enough_jobs() -> None:
     hands = Hands(8, clock=iter(range(1_000)).__next__, processor=lambda: 0.0)
-    assert {hands.count(done=0) for _ in range(100)} == {8}
-    assert {hands.count(done) for done in range(19)} == {8}
+    assert {hands.count(done=0) for _ in range(100)} == {1}
+    assert {hands.count(done) for done in range(19)} == {1}
 
     counts = [hands.count(done) for done in range(19, 61)]
 
-    assert counts.index(4) + 19 == 40  # the third look is a trial
+    assert counts.index(2) + 19 == 40  # the third look is a trial
 
 
 def test_a_trial_ends_where_less_waits_than_there_are_hands_for() -> None:
     machine = Machine(8, waits)
-    while machine.hands.count(machine.done) == 8:
+    while machine.hands.count(machine.done) == 1:
         machine.run(1)
 
     machine.hands.rest()
 
-    assert machine.hands.count(machine.done) == 8
+    assert machine.hands.count(machine.done) == 1
