@@ -85,6 +85,14 @@ def json_text(value: Any) -> str:
         ) from exc
 
 
+def carried(value: Any) -> tuple[bytes, Any]:
+    """Return what a task returned as JSON, and as it comes back from there."""
+    if value is None:  # as most do
+        return b"null", None
+    text = json_text(normalize_json(value)).encode("utf-8", "surrogatepass")
+    return text, json.loads(text)
+
+
 def canonical(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return arguments as text that is the same for the same arguments."""
     return json.dumps(normal(args, kwargs), sort_keys=True, allow_nan=False)
@@ -117,7 +125,7 @@ def encode(envelope: Envelope) -> bytes:
 def decode(payload: bytes) -> Envelope:
     """Return what an envelope says. Raises PayloadRefused for anything that is none."""
     try:
-        fields = json.loads(payload.decode(), parse_constant=_refuse_constant)
+        fields = _decode(payload.decode())
     except (ValueError, RecursionError) as exc:
         raise PayloadRefused(f"the payload is no task: not JSON ({exc})") from exc
     if not isinstance(fields, dict) or not isinstance(fields.get("task"), str):
@@ -170,10 +178,16 @@ def _signer(queue: str) -> Signer:
 
 
 def _check(envelope: Envelope) -> None:
-    numbers = (envelope.priority, envelope.run_after_ms or 0, envelope.expires_ms or 0)
-    kinds: list[tuple[Any, type]] = [(number, int) for number in numbers]
-    kinds += [(envelope.args, list), (envelope.kwargs, dict), (envelope.trace or {}, dict)]
-    if not _PATH.fullmatch(envelope.task) or any(type(one) is not kind for one, kind in kinds):
+    is_well_formed = (
+        type(envelope.args) is list
+        and type(envelope.kwargs) is dict
+        and type(envelope.priority) is int
+        and type(envelope.run_after_ms or 0) is int
+        and type(envelope.expires_ms or 0) is int
+        and type(envelope.trace or {}) is dict
+        and _PATH.fullmatch(envelope.task)
+    )
+    if not is_well_formed:
         raise PayloadRefused("the payload is no task: a field of the envelope is of another type")
 
 
@@ -192,6 +206,8 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+# Made once: `json.loads` makes a decoder for each call that has a wish.
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 _encode = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode

@@ -90,13 +90,18 @@ def policy_of(task: Any, queue: str) -> Policy:
     max_attempts = getattr(task, "max_attempts", None)
     backoff = getattr(task, "backoff", None)
     if backoff is None:
-        backoff = Backoff(base_ms=its.backoff_base_ms, cap_ms=its.backoff_cap_ms)
+        backoff = _usual_backoff(its.backoff_base_ms, its.backoff_cap_ms)
     return Policy(
         max_attempts=its.max_attempts if max_attempts is None else max_attempts,
         pause_ms=backoff if callable(backoff) else lambda _: backoff,
         retry_on=getattr(task, "retry_on", None),
         give_up_on=getattr(task, "give_up_on", ()),
     )
+
+
+@lru_cache(maxsize=512)
+def _usual_backoff(base_ms: int, cap_ms: int) -> Backoff:
+    return Backoff(base_ms=base_ms, cap_ms=cap_ms)
 
 
 def lane_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
@@ -32,7 +32,6 @@ from emq_django.task_backend.compat import (
     Task,
     TaskError,
     TaskResultStatus,
-    normalize_json,
     task_finished,
     task_started,
 )
@@ -59,11 +58,12 @@ def run(job: Job) -> Completed | Parked:
         PayloadRefused, TaskExpired: the job ends without a run.
         BaseException: whatever the task raises.
     """
-    envelope = _envelope(job)
+    queue = conf().base_of(job.queue)
+    envelope = _envelope(job, queue)
     task = registry.find(envelope.task)
     if task is None:
         return _put_aside(envelope.task)
-    call = _Call(job, task, envelope)
+    call = _Call(job, task, envelope, queue)
     if envelope.expires_ms is not None and _now_ms() > envelope.expires_ms:
         return call.expire()
     lease_ms = getattr(task, "lease_ms", None)
@@ -77,10 +77,10 @@ def run(job: Job) -> Completed | Parked:
 
 def policy_of(job: Job) -> Policy:
     """Return what a failed job may still hope for; never raises for a payload that is no task."""
-    task = None
+    task, queue = None, conf().base_of(job.queue)
     with contextlib.suppress(PayloadRefused):
-        task = registry.find(_envelope(job).task)
-    return options.policy_of(task, conf().base_of(job.queue))
+        task = registry.find(_envelope(job, queue).task)
+    return options.policy_of(task, queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class _Call:
     job: Job
     task: Task[..., Any]
     envelope: Envelope
+    queue: str  # whose band the job's may be
 
     def run(self, context: contextvars.Context) -> Completed:
         """Call the task, and return what is to be kept. ``context``: that this is called in."""
@@ -97,9 +98,8 @@ class _Call:
         result = self._result(began_ms)
         _send(task_started, result)
         self.job.when_ended(lambda ended: context.run(_tell, result, ended))
-        value = normalize_json(self._value(result))
-        text = codec.json_text(value).encode("utf-8", "surrogatepass")
-        _set(result, _return_value=json.loads(text), finished_at=results.moment(_now_ms()))
+        text, value = codec.carried(self._value(result))
+        _set(result, _return_value=value, finished_at=results.moment(_now_ms()))
         return Completed(kept=self._kept(text, began_ms))
 
     def expire(self) -> Completed:
@@ -130,7 +130,7 @@ class _Call:
             context = EmqTaskContext(task_result=result, emq=Run(self.job))
             call = partial(self.task.func, context, *result.args, **result.kwargs)
         soft_s, hard_s = options.limits_s_of(self.task)
-        is_async = inspect.iscoroutinefunction(self.task.func)
+        is_async = _is_coroutine_function(self.task.func)
         if hard_s is not None:
             # Cancelling a coroutine is enough, unless it holds up the whole loop.
             is_set = self.job.set_hard_limit_s(hard_s + aio.CANCEL_S if is_async else hard_s)
@@ -148,11 +148,11 @@ class _Call:
 
     def _result(self, began_ms: int) -> EmqTaskResult[..., Any]:
         """Return the result as the task and the signals see it while it runs."""
-        job, queue = self.job, conf().base_of(self.job.queue)
-        alias = self._alias(queue)
+        job = self.job
+        alias = alias_of(self.queue) or self.task.backend
         began, minted_ms = results.moment(began_ms), ids.minted_or_none(job.id)
         result: EmqTaskResult[..., Any] = EmqTaskResult(
-            task=results.as_called(self.task, self.envelope, queue, alias),
+            task=results.as_called(self.task, self.envelope, self.queue, alias),
             id=results.result_id(job.queue, job.id),
             status=TaskResultStatus.RUNNING,
             enqueued_at=None if minted_ms is None else results.moment(minted_ms),
@@ -168,11 +168,8 @@ class _Call:
         )
         return result
 
-    def _alias(self, queue: str) -> str:
-        return alias_of(queue) or self.task.backend
-
     def _policy(self) -> Policy:
-        return options.policy_of(self.task, conf().base_of(self.job.queue))
+        return options.policy_of(self.task, self.queue)
 
     def _kept(self, text: bytes, began_ms: int) -> Kept | None:
         """Return what the completion leaves; None where no result is wanted."""
@@ -239,8 +236,7 @@ def _receiver(exc: BaseException) -> str:
     return name
 
 
-def _envelope(job: Job) -> Envelope:
-    queue = conf().base_of(job.queue)
+def _envelope(job: Job, queue: str) -> Envelope:
     payload = codec.verified(job.payload, queue, required=conf().sign_payloads)
     return codec.decode(payload)
 
@@ -287,6 +283,10 @@ def _set(result: EmqTaskResult[..., Any], **fields: Any) -> None:
 
 def _as_error(line: dict[str, Any]) -> TaskError:
     return TaskError(exception_class_path=line["e"], traceback=line["t"])
+
+
+# To tell takes longer than an empty task.
+_is_coroutine_function = lru_cache(maxsize=512)(inspect.iscoroutinefunction)
 
 
 def _now_ms() -> int:

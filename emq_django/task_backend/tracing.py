@@ -9,6 +9,10 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Final
+
+_UNTRACED: Final = contextlib.nullcontext()
 
 
 def current() -> dict[str, str] | None:
@@ -21,12 +25,15 @@ def current() -> dict[str, str] | None:
     return carrier or None
 
 
-@contextlib.contextmanager
-def continued(trace: Mapping[str, str] | None) -> Iterator[None]:
+def continued(trace: Mapping[str, str] | None) -> AbstractContextManager[None]:
     """Run a block as a part of the trace that its call was made in."""
     if not trace or "opentelemetry.trace" not in sys.modules:
-        yield
-        return
+        return _UNTRACED
+    return _as_part_of(trace)
+
+
+@contextlib.contextmanager
+def _as_part_of(trace: Mapping[str, str]) -> Iterator[None]:
     propagate = importlib.import_module("opentelemetry.propagate")
     context = importlib.import_module("opentelemetry.context")
     token = context.attach(propagate.extract(trace))
