@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from emq_django.worker.outcomes import Completed, Failed, JobCancelled
 from emq_django.worker.retry import Policy
 
 Tell = Callable[[Completed | Failed], None]
+
+
+class Hold(Protocol):
+    """What a worker that holds a job does for the run: what ``Job`` says of it is done here."""
+
+    def over(self) -> bool:
+        """Whether another worker may hold the job by now."""
+
+    def cancelled(self) -> bool:
+        """Whether somebody wants the job to end."""
+
+    def renew_by(self, lease_ms: int) -> None:
+        """Renew by another time from now on."""
+
+    def limit_to(self, limit_s: float) -> bool:
+        """Have the process killed when the run takes longer; False when nobody is there to."""
+
+    def judge_by(self, policy: Policy) -> None:
+        """Note what becomes of the job if the hard limit ends its run."""
+
+    def when_ended(self, job: Job, tell: Tell) -> None:
+        """Call ``tell`` once the server knows of the job's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +48,7 @@ class Job:
         tries: how many runs ended badly so far; ``failures`` of them failed, the others were lost
             with their worker.
         worker: the name of the worker process that runs it.
+        hold: the worker's side of this run; None where a test runs the handler.
     """
 
     id: str
@@ -35,14 +59,7 @@ class Job:
     tries: int = 0
     failures: int = 0
     worker: str = ""
-    is_lost: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
-    is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
-    renew_by: Callable[[int], None] | None = field(default=None, repr=False, compare=False)
-    limit_to: Callable[[float], bool] | None = field(default=None, repr=False, compare=False)
-    judge_by: Callable[[Policy], None] | None = field(default=None, repr=False, compare=False)
-    tell_by: Callable[[tuple[Job, Tell]], None] | None = field(
-        default=None, repr=False, compare=False
-    )
+    hold: Hold | None = field(default=None, repr=False, compare=False)
 
     @property
     def lease_lost(self) -> bool:
@@ -50,7 +67,7 @@ class Job:
 
         True once the server said so, or when the lease could not be renewed in time.
         """
-        return self.is_lost is not None and self.is_lost()
+        return self.hold is not None and self.hold.over()
 
     @property
     def cancelled(self) -> bool:
@@ -58,7 +75,7 @@ class Job:
 
         Known within about a second. The job is not run again, whatever it does now.
         """
-        return self.is_cancelled is not None and self.is_cancelled()
+        return self.hold is not None and self.hold.cancelled()
 
     def raise_if_cancelled(self) -> None:
         """End the job if that was asked for, by raising JobCancelled."""
@@ -73,25 +90,25 @@ class Job:
         called where the job runs again, where another run ended it, or where this process ends
         before.
         """
-        if self.tell_by is not None:
-            self.tell_by((self, tell))
+        if self.hold is not None:
+            self.hold.when_ended(self, tell)
 
     def set_hard_limit_s(self, limit_s: float) -> bool:
         """Have the process that runs this job killed when it takes longer, counted from now.
 
         In place of its queue's ``HARD_LIMIT_S``. False when this process has no parent to do it.
         """
-        return self.limit_to is not None and self.limit_to(limit_s)
+        return self.hold is not None and self.hold.limit_to(limit_s)
 
     def set_policy(self, policy: Policy) -> None:
         """Have this run judged by ``policy`` if its hard limit ends it; call it once that is set.
 
         In place of its queue's. The pause is asked for now: then nobody is left who could.
         """
-        if self.judge_by is not None:
-            self.judge_by(policy)
+        if self.hold is not None:
+            self.hold.judge_by(policy)
 
     def set_lease_ms(self, lease_ms: int) -> None:
         """Have this job's lease renewed by ``lease_ms`` from now on, in place of its queue's."""
-        if self.renew_by is not None:
-            self.renew_by(lease_ms)
+        if self.hold is not None:
+            self.hold.renew_by(lease_ms)

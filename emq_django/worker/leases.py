@@ -15,11 +15,13 @@ from emq_django.errors import EmqError
 from emq_django.protocol import settle
 from emq_django.protocol.records import ClaimedJob, Verdict
 from emq_django.worker import log
+from emq_django.worker.outcomes import HardTimeLimit
 from emq_django.worker.sources import Source
 from emq_django.worker.table import Region
 
 if TYPE_CHECKING:
     from emq_django.worker.job import Job, Tell
+    from emq_django.worker.retry import Policy
 
 _RENEW_AT: Final = 3  # a third of the lease: two renewals may fail before it runs out
 _TICKS: Final = 8  # per renewal: how late one may be, beside what the machine adds
@@ -112,11 +114,16 @@ class Lease:
         self.limited = True
         return True
 
-    def judged_by(self, max_attempts: int, pause_ms: int) -> None:
+    def judge_by(self, policy: Policy) -> None:
         """Note for the parent what becomes of the job if the hard limit ends its run."""
         region = self.region
-        if region is not None:
-            region.judged_by(self.slot, max_attempts, pause_ms)
+        if self.limited and region is not None:
+            most = policy.max_attempts if policy.allows_another(HardTimeLimit()) else 0
+            region.judged_by(self.slot, most, policy.next_pause_ms(self.job.tries + 1))
+
+    def when_ended(self, job: Job, tell: Tell) -> None:
+        """Have ``tell`` called with how the job has ended, once it has."""
+        self.tells.append((job, tell))
 
     def leave(self) -> None:
         """Take the job out of the table."""

@@ -1,4 +1,4 @@
-"""How long a failed job waits, and how long a completed one is remembered. Pure functions."""
+"""Whether and when a failed job runs again, and how long a completed one is remembered. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from emq_django.protocol import ids
+from emq_django.protocol.numbers import valid_ms
+from emq_django.worker.log import logger
+from emq_django.worker.outcomes import GiveUp, JobCancelled
 from emq_django.worker.pauses import jitter
 
 DEFAULT_BASE_MS = 1_000
@@ -30,6 +33,20 @@ class Policy:
     pause_ms: Callable[[int], int]
     retry_on: tuple[type[BaseException], ...] | None = None
     give_up_on: tuple[type[BaseException], ...] = ()
+
+    def allows_another(self, exc: BaseException) -> bool:
+        """Whether a run that ended with ``exc`` is worth another one, if tries are left."""
+        if isinstance(exc, (GiveUp, JobCancelled, *self.give_up_on)):
+            return False
+        return self.retry_on is None or isinstance(exc, self.retry_on)
+
+    def next_pause_ms(self, tries: int) -> int:
+        """Return the pause after the ``tries``-th bad run; the usual one where its own fails."""
+        try:
+            return valid_ms(round(self.pause_ms(tries)), "the pause of a policy")
+        except Exception:  # noqa: BLE001 - a project's own function must not cost it the job
+            logger.exception("a back-off function failed, the usual pause is made")
+            return delay_ms(tries, DEFAULT_BASE_MS, DEFAULT_CAP_MS)
 
 
 def lost_pause_ms(uniform: Callable[[float, float], float] = jitter) -> int:

@@ -9,12 +9,10 @@ import inspect
 import os
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeGuard
 
 from emq_django.protocol import settle
 from emq_django.protocol.calls import Call
-from emq_django.protocol.numbers import valid_ms
 from emq_django.protocol.records import Verdict
 from emq_django.worker import failure, log
 from emq_django.worker.ends import End, Ends, Settled
@@ -24,19 +22,13 @@ from emq_django.worker.leases import Lease
 from emq_django.worker.outcomes import (
     Completed,
     Failed,
-    GiveUp,
-    HardTimeLimit,
-    JobCancelled,
     Outcome,
     Parked,
     Retry,
 )
 from emq_django.worker.pace import SHORT_S
 from emq_django.worker.retry import (
-    DEFAULT_BASE_MS,
-    DEFAULT_CAP_MS,
     Policy,
-    delay_ms,
     done_mark_ms,
 )
 from emq_django.worker.settling import deliver
@@ -131,12 +123,7 @@ def handed_over(lease: Lease, worker: str = "") -> Job:
         tries=job.tries,
         failures=job.failures,
         worker=worker,
-        is_lost=lease.over,
-        is_cancelled=lease.cancelled,
-        renew_by=lease.renew_by,
-        limit_to=lease.limit_to,
-        judge_by=partial(_judge_by, lease),
-        tell_by=lease.tells.append,
+        hold=lease,
     )
 
 
@@ -144,44 +131,22 @@ def judge(exc: BaseException, job: Job, policy: Policy, began_ms: int = 0) -> Fa
     """Return what becomes of a job whose handler raised ``exc``."""
     max_attempts = policy.max_attempts
     asked_ms = exc.in_ms if isinstance(exc, Retry) else None
-    if job.cancelled or not (isinstance(exc, Retry) or _is_worth_another_run(exc, policy)):
+    if job.cancelled or not (isinstance(exc, Retry) or policy.allows_another(exc)):
         max_attempts = 0
     return Failed(
         error=failure.describe(exc),
         brief=failure.brief(exc),
-        delay_ms=_pause_ms(policy, job.tries + 1) if asked_ms is None else asked_ms,
+        delay_ms=policy.next_pause_ms(job.tries + 1) if asked_ms is None else asked_ms,
         max_attempts=max_attempts,
         record=failure.record(exc, job.attempts, job.worker, began_ms, _now_ms()),
         cause=exc,
     )
 
 
-def _judge_by(lease: Lease, policy: Policy) -> None:
-    """Write down what ``judge`` would say of a run that the hard limit ends, where there is one."""
-    if lease.limited:
-        worth_it = _is_worth_another_run(HardTimeLimit(), policy)
-        pause_ms = _pause_ms(policy, lease.job.tries + 1)
-        lease.judged_by(policy.max_attempts if worth_it else 0, pause_ms)
-
-
 def end_if_forked_since(pid: int) -> None:
     """End a child process that job code forked and that came back: the run is its parent's."""
     if os.getpid() != pid:
         os._exit(1)
-
-
-def _is_worth_another_run(exc: BaseException, policy: Policy) -> bool:
-    if isinstance(exc, (GiveUp, JobCancelled, *policy.give_up_on)):
-        return False
-    return policy.retry_on is None or isinstance(exc, policy.retry_on)
-
-
-def _pause_ms(policy: Policy, tries: int) -> int:
-    try:
-        return valid_ms(round(policy.pause_ms(tries)), "the pause of a policy")
-    except Exception:  # noqa: BLE001 - a project's own function must not cost it the job
-        log.logger.exception("a back-off function failed, the usual pause is made")
-        return delay_ms(tries, DEFAULT_BASE_MS, DEFAULT_CAP_MS)
 
 
 def _now_ms() -> int:

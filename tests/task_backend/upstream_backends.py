@@ -18,7 +18,7 @@ from emq_django.protocol import claim, settle
 from emq_django.task_backend import options, runner
 from emq_django.task_backend.backend import EmqBackend
 from emq_django.task_backend.compat import task_enqueued
-from emq_django.worker.job import Job, Tell
+from emq_django.worker.job import Hold, Job
 from emq_django.worker.outcomes import Completed, Failed
 from emq_django.worker.retry import Policy
 from emq_django.worker.run import judge
@@ -41,15 +41,16 @@ class ImmediateBackend(EmqBackend):
         queue = keys(name)
         jobs = wire_for(queue).run(claim.take(queue, "upstream", LEASE_MS, 1_000)).jobs
         taken = next(one for one in jobs if one.id == job_id)  # the dummy's jobs wait there too
-        tells: list[tuple[Job, Tell]] = []
+        hold = mock.Mock(spec_set=Hold)
+        hold.over.return_value = hold.cancelled.return_value = False
         job = Job(
             id=taken.id, payload=taken.payload, attempts=taken.attempts, queue=taken.queue,
-            worker="upstream", tell_by=tells.append,
+            worker="upstream", hold=hold,
         )  # fmt: skip
         outcome, call = self._run(queue, taken, job)
         wire_for(queue).run(call)
-        for _, tell in tells:
-            tell(outcome)
+        for called in hold.when_ended.call_args_list:
+            called.args[1](outcome)
         result.refresh()
         return result
 
