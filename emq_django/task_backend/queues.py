@@ -6,7 +6,7 @@ and ``<name>.low``. (Never scores: pending stays in id order, for paging and for
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
@@ -37,6 +37,7 @@ def served() -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=1_024)
 def alias_of(queue: str) -> str | None:
     """Return the alias of the backend that a queue or its band belongs to, None for none."""
     base = conf().base_of(queue)
@@ -71,6 +72,7 @@ def _backends() -> dict[str, tuple[str, ...]]:
 def _reset(*, setting: str, **_: object) -> None:
     if setting in {"EMQ", "TASKS"}:
         served.cache_clear()
+        alias_of.cache_clear()
         _backends.cache_clear()
         kind_of.cache_clear()
 

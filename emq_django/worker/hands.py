@@ -53,6 +53,8 @@ class Hands:
 
     def count(self, done: int) -> int:
         """Return how many slots are worth it now, ``done`` jobs having been begun so far."""
+        if self._most == 1:
+            return 1
         now_s = self._clock()
         if self._since is None:
             self._since = (now_s, self._processor(), done)
