@@ -3,6 +3,7 @@
 ::
 
     loop.py      report and take, start, wait: the main thread, one screen
+    intake.py    takes jobs and lets them begin; waits for them
     crew.py      what is in the worker's hands: jobs in line, jobs that run, ends to be reported
     sources.py   which queue is asked next, and what to do when it can't be
     pace.py      how long its jobs run, and how many are worth being taken ahead

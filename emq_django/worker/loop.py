@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 
 from emq_django.protocol.keyspace import Queue
-from emq_django.worker import aio, drain, log
+from emq_django.worker import aio, log
 from emq_django.worker.crew import Crew
 from emq_django.worker.ending import Ended, burst_is_over, wind_down
 from emq_django.worker.hooks import Hooks, NoHooks
-from emq_django.worker.leases import Lease
+from emq_django.worker.intake import Intake
 from emq_django.worker.link import Runner
 from emq_django.worker.metrics import Reporter
 from emq_django.worker.options import WorkerOptions
@@ -45,6 +44,9 @@ class Worker:
         )
         self._reporter = Reporter(self._sources.all, depths=seat.is_alone)
         self._idle = seat.idle(options, self._bell, self.stop, self._sources, region)
+        self._intake = Intake(
+            seat.incarnation, self._sources, self._crew, self._idle, self._strays, self.stop
+        )
 
     def run(self) -> Ended:
         """Work until a stop request (or the end of a burst), then wind down."""
@@ -68,7 +70,7 @@ class Worker:
         crew, idle = self._crew, self._idle
         while not self.stop.requested():
             was_idle, free = crew.slots.is_idle(), crew.free()
-            taken = self._take(free, crew.ahead_s())
+            taken = self._intake.take(free, crew.ahead_s())
             with self.stop.cut_short():
                 crew.look_after()
                 idle.tick()
@@ -84,22 +86,8 @@ class Worker:
             elif was_idle and burst_is_over(self._options, crew, self._sources, idle):
                 return not self._sources.all_well()
             else:
-                with self.stop.cut_short():
-                    idle.wait(min(self._strays.next_in_s(), crew.patience_s()))
+                self._intake.wait(free)
         return False
-
-    def _take(self, free: int, ahead_s: float) -> int:
-        """Report what has ended and take what may begin; leases count from before the request."""
-        now_s = time.monotonic()
-        with self.stop.cut_short():
-            haul = self._sources.take(self.incarnation, free, ahead_s, self._crew.ends.batch)
-        leases = [Lease(source, job, now_s) for source, job in haul.jobs]
-        if self.stop.requested():
-            drain.hand_back(leases)
-        elif haul.asked:
-            self._crew.start(leases, full=haul.is_full)
-        self._idle.took(len(leases), haul.asked, now_s)
-        return len(leases)
 
     def _wind_down(self, *, given_up: bool) -> Ended:
         running = wind_down(self._crew, self._sources, self._strays, self.stop, self._options)

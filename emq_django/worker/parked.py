@@ -62,7 +62,9 @@ class Line:
 
 
 class Parked:
-    """An ``Idle`` that leaves watching and upkeep to the parent."""
+    """An ``Idle`` that leaves watching and upkeep to the parent, and to kill what hangs."""
+
+    on_a_slot = True
 
     def __init__(self, line: Line, bell: Bell, sources: Sources, region: Region) -> None:
         self._line = line

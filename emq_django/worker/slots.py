@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -72,6 +73,8 @@ class Slots(Generic[T]):
         self._places: dict[int, _Place] = {}  # by thread
         self._idle: dict[_Place, None] = {}  # the last one is woken first
         self._asleep: list[_Place] = []  # of those, who has something to follow up
+        self._lent: deque[Callable[[], None]] = deque()
+        self._borrower: _Place | None = None  # who does what was lent, and then looks at the line
         self._hands = count  # so many may be at work at once
         self._busy = 0
         self._owed_rings = 0
@@ -83,7 +86,8 @@ class Slots(Generic[T]):
     def free(self) -> int:
         """Return how many slots have nothing to do, now or next."""
         with self._lock:
-            free = max(self._count - self._busy - len(self._line), 0)
+            busy = self._busy - (self._borrower is not None)
+            free = max(self._count - busy - len(self._line), 0)
             self._was_missed |= not (free or self._line)
             return free
 
@@ -127,9 +131,23 @@ class Slots(Generic[T]):
             self._line.extend(items)
             self._hands = self._count
             if hands is not None:
+                if self._borrower is not None:
+                    self._borrower.began_s = now_s  # to wait was no work
                 self._hands = max(hands, 1) + self._held_up(now_s)  # one at least goes on
             self._wake_asleep()
-            self._summon(min(len(self._line), self._hands - self._busy))
+            comes = self._borrower is not None  # without being summoned
+            self._summon(min(len(self._line) - comes, self._hands - self._busy))
+
+    def lend(self, work: Callable[[], None]) -> None:
+        """Have an idle slot do ``work``; returns when that is through, and raises what it raises.
+
+        The first of what it submits begins on the thread of that slot, which nobody has to wake.
+        """
+        done: Future[None] = Future()
+        with self._lock:
+            self._lent.append(partial(_fulfil, done, work))
+            self._summon(1)
+        done.result()
 
     def spread(self, still_s: float) -> None:
         """Wake a slot for each in line, if none has come to its turn for longer than this.
@@ -241,9 +259,14 @@ class Slots(Generic[T]):
     def _pick(self, place: _Place) -> Callable[[], None] | None:
         """Take what this slot does next, and count it as busy or not; the lock is held."""
         work: Callable[[], None] | None = None
+        if place is self._borrower:
+            self._borrower = None
         if place.follow_ups:
             place.began_s = time.monotonic()
             work = place.follow_ups.popleft()
+        elif self._lent:
+            place.began_s = time.monotonic()
+            work, self._borrower = self._lent.popleft(), place
         elif self._line and not self._closed and self._busy - place.is_busy < self._hands:
             self._moved_s = place.began_s = time.monotonic()
             self._owe_ring(place, owes=True)
@@ -271,3 +294,12 @@ class Slots(Generic[T]):
             # A run keeps what job code raises to itself, so this is a fault of ours; a thread
             # that died of it would take one slot away for good.
             logger.exception("a slot's work failed; its job comes back when its lease ends")
+
+
+def _fulfil(done: Future[None], work: Callable[[], None]) -> None:
+    try:
+        work()
+    except BaseException as exc:  # noqa: BLE001 - it is raised where it was lent
+        done.set_exception(exc)
+    else:
+        done.set_result(None)

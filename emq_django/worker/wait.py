@@ -60,7 +60,13 @@ class Bell:
 
 
 class Idle(Protocol):
-    """Waits for work on behalf of the worker's loop."""
+    """Waits for work on behalf of the worker's loop.
+
+    ``on_a_slot``: whether another thread than the main one may do it. A signal that forces the end
+    cuts short what the main thread does, and nothing that another one does.
+    """
+
+    on_a_slot: bool
 
     def tick(self) -> None:
         """Do what is due, if anything; called in each turn of the loop."""

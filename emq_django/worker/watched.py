@@ -13,6 +13,8 @@ from emq_django.worker.watch import Watch
 class Watched:
     """An ``Idle`` over a watch of its own. The upkeep of its queues is done here too."""
 
+    on_a_slot = False
+
     def __init__(self, bell: Bell, watch: Watch, sources: Sources) -> None:
         self._bell = bell
         self._watch = watch

@@ -116,6 +116,64 @@ def test_nothing_waits_behind_a_long_one_while_a_slot_is_free(crowd: Crowd) -> N
     assert crowd.begun == ["long", *map(str, range(20))]
 
 
+def test_what_is_lent_to_a_slot_is_done_there_and_what_it_submits_begins_there() -> None:
+    crowd = Crowd(3)
+    threads: list[str] = []
+
+    def turn() -> None:
+        threads.append(threading.current_thread().name)
+        crowd.slots.submit(["a"])
+
+    crowd.slots.lend(turn)
+    until(lambda: crowd.begun == ["a"] and crowd.slots.is_idle(), "it was done")
+    crowd.slots.lend(turn)
+    until(lambda: crowd.begun == ["a", "a"] and crowd.slots.is_idle(), "and once more")
+
+    assert threads == ["emq-slot-1"] * 2
+    assert [thread.name for thread in crowd.slots._threads] == ["emq-slot-1"]
+    crowd.slots.close()
+
+
+def test_more_that_is_submitted_on_a_lent_slot_has_others_woken(crowd: Crowd) -> None:
+    crowd.slots.lend(lambda: crowd.slots.submit(["long", "long", "after"]))
+
+    until(lambda: crowd.begun == ["long", "long"], "both began")
+    assert (crowd.slots.free(), crowd.slots.line()) == (0, ["after"])
+
+
+def test_a_trifle_submitted_after_a_long_wait_on_a_lent_slot_wakes_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd = Crowd(3)
+    crowd.slots.submit(["a", "b", "c"])
+    until(lambda: len(crowd.begun) == 3 and crowd.slots.is_idle(), "all threads are there")
+    woken: list[int] = []
+
+    def turn() -> None:
+        time.sleep(0.02)  # what takes so long is not at hand any more, but this only waited
+        with monkeypatch.context() as patch:
+            patch.setattr(crowd.slots, "_summon", woken.append)
+            crowd.slots.submit(["d", "e"], hands=1)
+
+    crowd.slots.lend(turn)
+    until(lambda: len(crowd.begun) == 5 and crowd.slots.is_idle(), "one did both")
+
+    assert woken == [0]
+    crowd.slots.close()
+
+
+def test_a_slot_that_is_lent_counts_as_free_and_what_it_raises_comes_back(crowd: Crowd) -> None:
+    free: list[int] = []
+    crowd.slots.lend(lambda: free.append(crowd.slots.free()))
+    with pytest.raises(ZeroDivisionError):
+        crowd.slots.lend(lambda: [1 // 0 for _ in "x"].clear())
+
+    crowd.slots.submit(["still at work"])
+
+    until(lambda: crowd.begun == ["still at work"], "no slot is lost")
+    assert free == [2]
+
+
 def test_a_trifle_wakes_one_slot_and_what_stands_still_behind_it_the_others() -> None:
     crowd = Crowd(3)
     crowd.slots.submit(["long", "a", "b"], hands=1)

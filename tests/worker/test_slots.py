@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import Counter
@@ -54,7 +55,7 @@ class Disorder:
     def run(self) -> None:
         steps: list[Callable[[], None]] = [
             self.submit, self.submit, self.tell, self.look, self.recall, self.let_go,
-            self.expect_all_done, self.expect_ring,
+            self.lend, self.expect_all_done, self.expect_ring,
         ]  # fmt: skip
         for _ in range(STEPS):
             self.random.choice(steps)()
@@ -73,6 +74,19 @@ class Disorder:
         self.slots.low_mark = self.random.choice([-1, len(items) // 2])
         self.slots.submit(items, hands)
         self.needs_look = hands is not None and bool(self.gates)
+
+    def lend(self) -> None:
+        """Have a slot do what this thread does, while all are idle."""
+        self.slots.wake()
+        if not self.slots.is_idle():
+            return
+        act = self.random.choice([self.submit, self.look, self.recall, self.fail])
+        with contextlib.suppress(LookupError):
+            self.slots.lend(act)
+            assert act != self.fail
+
+    def fail(self) -> None:
+        raise LookupError
 
     def tell(self) -> None:
         """Have something followed up on a slot, whatever it does."""
