@@ -6,7 +6,8 @@
 
 | figure | what is measured |
 | --- | --- |
-| pickup | from before an enqueue to the handler's first line, idle tree; BRPOP in the same run |
+| pickup | from before an enqueue to the handler's first line, idle tree; beside it BRPOP and what |
+|        | only hears and takes (`hear_and_take`); `--awake` keeps the cores from going to sleep |
 | delayed | how late a job starts that was enqueued for a moment in the near future |
 | idle | commands per second and CPU of a tree with nothing to do |
 | herd | client commands per job while many idle trees wait for the same queue |
@@ -24,6 +25,7 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -41,12 +43,18 @@ if TYPE_CHECKING:
 
 
 def pickup(bench: Bench, server: Server, options: argparse.Namespace) -> None:
-    """Enqueue at random moments, in turn by us and by plain commands; BRPOP as the floor."""
+    """Enqueue at random moments, in turn by us and by plain commands; two floors beside them."""
     worker = bench.start("--processes", str(options.processes), "--concurrency", "4")
     ours: list[float] = []
     foreign: list[float] = []
     floor: list[float] = []
-    with server.client() as client, _popper(server) as popped:
+    least: list[float] = []
+    with (
+        server.client() as client,
+        _popper(server) as popped,
+        _hear_and_take(f"{bench.queue}-least") as taken,
+        _awake(options.awake),
+    ):
         for number in range(options.rounds):
             time.sleep(random.uniform(0.02, 0.12))  # idle in between
             ours.append(_until_started(bench, lambda: bench.add(), number * 2))
@@ -56,11 +64,15 @@ def pickup(bench: Bench, server: Server, options: argparse.Namespace) -> None:
             at_ns = time.time_ns()
             client.lpush("floor", "1")
             floor.append((popped() - at_ns) / 1e6)
+            time.sleep(random.uniform(0.02, 0.12))
+            least.append(taken())
     _row("BRPOP", floor, "ms")
+    _row("heard and taken, no more", least, "ms")
     _row("enqueue by us", ours, "ms")
     _row("enqueue by plain commands", foreign, "ms")
     ratio = statistics.median(ours) / statistics.median(floor)
-    say(f"median of ours / BRPOP: {ratio:.2f}")
+    say(f"median of ours / BRPOP: {ratio:.2f}, / least:"
+        f" {statistics.median(ours) / statistics.median(least):.2f}")  # fmt: skip
     worker.close()
 
 
@@ -187,6 +199,49 @@ def _add_raw(bench: Bench, client: Any) -> None:
         pipe.execute()
 
 
+@contextlib.contextmanager
+def _hear_and_take(queue: str) -> Iterator[Callable[[], float]]:
+    """Start the least that can take a job; what the block gets enqueues one and returns its ms."""
+    from emq_django import enqueue
+
+    command = [sys.executable, "-m", "tests.bench.hear_and_take", queue]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        out = process.stdout
+        assert out.readline() == "ready\n"
+
+        def took_ms() -> float:
+            at_ns = time.time_ns()
+            enqueue(queue, b"{}")
+            return (int(out.readline()) - at_ns) / 1e6
+
+        try:
+            yield took_ms
+        finally:
+            process.kill()
+
+
+_SPIN = """
+import os
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while True:
+    pass
+"""
+
+
+@contextlib.contextmanager
+def _awake(wanted: bool) -> Iterator[None]:
+    """Keep every core busy with what gives way at once: to wake one up costs as much as a trip."""
+    count = (os.cpu_count() or 1) if wanted else 0
+    spinners = [subprocess.Popen([sys.executable, "-c", _SPIN]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in spinners:
+            one.kill()
+            one.wait()
+
+
 class _popper:  # noqa: N801 - used as a function
     """A thread in BRPOP; calling what the block gets returns when the last pop came."""
 
@@ -271,6 +326,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--trees", type=int, default=64)
+    parser.add_argument("--awake", action="store_true", help="keep the cores from sleeping")
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
 
