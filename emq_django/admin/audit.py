@@ -15,7 +15,8 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE, DELETION, LogEntry
 from django.contrib.contenttypes.models import ContentType
-from django.db import DatabaseError, models, transaction
+from django.db import Error as DatabaseFailure
+from django.db import models, transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import override
@@ -66,7 +67,7 @@ def add(
     try:
         with transaction.atomic():
             found = LogEntry.objects.log_actions(_user_id(request), objects, flag, message)
-    except (DatabaseError, ValueError):  # ValueError: NUL in a foreign id
+    except (DatabaseFailure, ValueError):  # ValueError: NUL in a foreign id
         logger.exception("the admin log could not be written")
         messages.error(request, _("The admin's log could not be written."))
         return []

@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from django.apps import apps
-from django.db import DatabaseError, connections, router
+from django.db import Error as DatabaseFailure
+from django.db import connections, router
 from django.utils import timezone
 
 from emq_django.conf import keys
@@ -81,7 +82,7 @@ def relay_at_once(using: str) -> None:
             _told(done)
             if done.error is not None:
                 _silent_until_s = time.monotonic() + _REST_S
-    except DatabaseError:
+    except DatabaseFailure:
         logger.exception("the outbox could not be relayed after a commit; a worker will")
 
 

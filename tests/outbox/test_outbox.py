@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import connections, transaction
+from django.db import InterfaceError, OperationalError, connections, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -162,7 +163,7 @@ def test_a_job_that_a_foreign_worker_has_completed_is_not_admitted_again(
 DIES = """
 import os, sys, django
 django.setup()
-from django.db import connections, transaction
+from django.db import InterfaceError, OperationalError, connections, transaction
 from emq_django import outbox
 alias, queue, folder = sys.argv[1:]
 if folder:
@@ -369,6 +370,49 @@ def test_workers_and_the_command_relay(queue: str, transactional_db: None) -> No
     outbox.enqueue(queue, b"z")
     with at(AWAY), pytest.raises(CommandError, match="still in the outbox"):
         call_command("emq_relay", "--once", stdout=out)
+
+
+@pytest.mark.usefixtures("by_hand")
+@pytest.mark.parametrize("failure", [OperationalError, InterfaceError])
+def test_the_command_says_in_a_line_that_a_database_is_away_and_goes_on(
+    queue: str, transactional_db: None, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    outbox.enqueue(queue, b"x")
+    module: Any = sys.modules["emq_django.outbox.relaying"]
+    send, looks = module.relay, []
+
+    def fails_twice(using: str | None) -> Any:
+        looks.append(using)
+        if len(looks) <= 2:
+            raise failure("no connection\nto server")
+        done = send(using)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return done
+
+    monkeypatch.setattr(module, "relay", fails_twice)
+    out, err = StringIO(), StringIO()
+
+    call_command("emq_relay", "--interval-s=0.1", stdout=out, stderr=err)
+
+    assert (len(looks), out.getvalue()) == (3, "sent 1\n")
+    assert err.getvalue().count("\n") == 1, "told once"
+    assert f"the outbox can't be read: {failure.__name__}: no connection" in err.getvalue()
+
+    looks.clear()
+    with pytest.raises(CommandError, match="nobody knows what is left"):
+        call_command("emq_relay", "--once", stdout=out, stderr=err)
+
+
+def test_the_command_does_not_start_where_no_database_says_whether_it_has_an_outbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away() -> list[str]:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(sys.modules["emq_django.outbox.relaying"], "databases", away)
+
+    with pytest.raises(CommandError, match="can't be read: OperationalError: connection refused"):
+        call_command("emq_relay")
 
 
 @pytest.mark.parametrize("name", ["nope", ""])

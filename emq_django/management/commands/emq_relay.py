@@ -10,16 +10,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import Error as DatabaseFailure
 from django.db import close_old_connections
 
 from emq_django.operating.command import seconds
 from emq_django.operating.text import safe
+from emq_django.worker.log import Quiet
 
 
 class Command(BaseCommand):
     """Workers do the same beside their jobs: this is for sites whose workers can't."""
 
     help = "Sends the jobs that wait in the outbox."
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._quiet = Quiet()  # of a database that is away for long
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--once", action="store_true", help="send what is there, then end")
@@ -29,9 +35,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from emq_django.outbox.relaying import databases, relay
+        from emq_django.outbox.relaying import databases
 
-        known, wanted = databases(), options["database"]
+        wanted = options["database"]
+        try:
+            known = databases()
+        except DatabaseFailure as exc:
+            raise CommandError(_away(exc)) from exc
         if not known:
             raise CommandError(
                 'there is no outbox: add "emq_django.outbox" to INSTALLED_APPS and run migrate.'
@@ -42,16 +52,28 @@ class Command(BaseCommand):
             )
         with _ended_by_signals() as end:
             while True:
-                done = relay(wanted)
-                if done.sent or done.refused or done.error:
-                    self.stdout.write(_text(done))
+                left = self._round(wanted)
                 if options["once"]:
-                    if done.error or done.refused:
-                        raise CommandError("some jobs are still in the outbox")
+                    if left:
+                        raise CommandError(left)
                     return
                 close_old_connections()
                 if end.wait(options["interval_s"]):
                     return
+
+    def _round(self, wanted: str | None) -> str:
+        """Send what is there; returns why something is left, empty where nothing is."""
+        from emq_django.outbox.relaying import relay
+
+        try:
+            done = relay(wanted)
+        except DatabaseFailure as exc:  # the next round has a new connection
+            if self._quiet.may_log(type(exc)):
+                self.stderr.write(_away(exc))
+            return "nobody knows what is left in the outbox"
+        if done.sent or done.refused or done.error:
+            self.stdout.write(_text(done))
+        return "some jobs are still in the outbox" if done.error or done.refused else ""
 
 
 @contextlib.contextmanager
@@ -66,6 +88,10 @@ def _ended_by_signals() -> Iterator[threading.Event]:
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+
+
+def _away(exc: DatabaseFailure) -> str:
+    return f"the outbox can't be read: {type(exc).__name__}: {safe(exc)}"
 
 
 def _text(done: Any) -> str:
