@@ -54,10 +54,13 @@ def _encode(value: int) -> str:
 
 def decode(branded: str) -> int:
     """Return the number inside a branded id. Raises InvalidJobId when it is not one."""
-    digits = valid_job_id(branded)[3:]
-    value = _VALUE_OF[digits[0]]
-    for at in (1, 3, 5, 7, 9):
-        value = value * 3844 + _VALUE_OF[digits[at : at + 2]]
+    return _decode(valid_job_id(branded))
+
+
+def _decode(branded: str) -> int:
+    value = _VALUE_OF[branded[3]]
+    for at in (4, 6, 8, 10, 12):
+        value = value * 3844 + _VALUE_OF[branded[at : at + 2]]
     return value
 
 
@@ -99,7 +102,7 @@ def _text(value: object) -> str | None:
 
 def minted_ms(branded: str) -> int:
     """Return the mint time of an id in Unix ms, by the clock of its producer."""
-    return (decode(branded) >> (_NODE_BITS + _SEQUENCE_BITS)) + EPOCH_MS
+    return _ms(decode(branded))
 
 
 @lru_cache(maxsize=1_024)
@@ -108,7 +111,11 @@ def minted_or_none(text: str) -> int | None:
 
     A worker asks twice about each job that it runs, within a moment.
     """
-    return minted_ms(text) if is_branded(text) else None
+    return _ms(_decode(text)) if is_branded(text) else None
+
+
+def _ms(value: int) -> int:
+    return (value >> (_NODE_BITS + _SEQUENCE_BITS)) + EPOCH_MS
 
 
 def first_id_at(unix_ms: int, namespace: str = JOB) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from emq_django.worker.hooks import Hooks
     from emq_django.worker.options import WorkerOptions
     from emq_django.worker.outcomes import Completed, Failed
+    from emq_django.worker.pace import Pace
     from emq_django.worker.sources import Sources
     from emq_django.worker.table import Region
     from emq_django.worker.wait import Bell
@@ -147,7 +147,10 @@ class Crew:
 
     def _worth_it(self, leases: Iterable[Lease]) -> int | None:
         """Return how many slots these jobs are worth, None for any number."""
-        counts = Counter(lease.source.pace for lease in leases)
+        counts: dict[Pace, int] = {}  # a Counter takes longer than a take of one job may
+        for lease in leases:
+            pace = lease.source.pace
+            counts[pace] = counts.get(pace, 0) + 1
         is_deep = self._streak >= _DEEP
         if not is_deep:
             self._hands.rest()

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import FrameType
 
 from emq_django.worker.wait import Bell
@@ -27,7 +28,7 @@ class StopRequest:
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
         self._count = 0
-        self._cut = False
+        self._cutting = _Cutting()
         self.forcible = True  # False: a second request is none; the parent kills where it must
         self.signum: int | None = None  # the latest signal
 
@@ -48,17 +49,12 @@ class StopRequest:
         self._count = min(self._count + 1, 2 if self.forcible else 1)
         self._bell.ring()
 
-    @contextlib.contextmanager
-    def cut_short(self) -> Iterator[None]:
+    def cut_short(self) -> AbstractContextManager[None]:
         """Let a signal that forces the end raise Forced in the block, instead of waiting for it.
 
         For calls to the server on the main thread: one that hangs would hold up the end.
         """
-        self._cut = True
-        try:
-            yield
-        finally:
-            self._cut = False
+        return self._cutting
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -85,6 +81,19 @@ class StopRequest:
     def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
         self.signum = signum
         self.ask()
-        if self._cut and self.forced():
-            self._cut = False
+        if self._cutting.on and self.forced():
+            self._cutting.on = False
             raise Forced
+
+
+class _Cutting(AbstractContextManager[None]):
+    """Says whether the main thread is in such a block."""
+
+    def __init__(self) -> None:
+        self.on = False
+
+    def __enter__(self) -> None:
+        self.on = True
+
+    def __exit__(self, *_: object) -> None:
+        self.on = False

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -42,6 +41,30 @@ class _Place:
         self.began_s = 0.0
         self.is_busy = False
         self.owes_ring = False
+
+
+class _Lent:
+    """Work of another thread, which waits for it."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._raised: BaseException | None = None
+        self._through = threading.Lock()
+        self._through.acquire()
+
+    def __call__(self) -> None:
+        try:
+            self._work()
+        except BaseException as exc:  # noqa: BLE001 - it is raised where it was lent
+            self._raised = exc
+        finally:
+            self._through.release()
+
+    def wait(self) -> None:
+        """Return when it is through, or raise what it raised."""
+        with self._through:
+            if self._raised is not None:
+                raise self._raised
 
 
 class Slots(Generic[T]):
@@ -143,11 +166,11 @@ class Slots(Generic[T]):
 
         The first of what it submits begins on the thread of that slot, which nobody has to wake.
         """
-        done: Future[None] = Future()
+        lent = _Lent(work)
         with self._lock:
-            self._lent.append(partial(_fulfil, done, work))
+            self._lent.append(lent)
             self._summon(1)
-        done.result()
+        lent.wait()
 
     def spread(self, still_s: float) -> None:
         """Wake a slot for each in line, if none has come to its turn for longer than this.
@@ -294,12 +317,3 @@ class Slots(Generic[T]):
             # A run keeps what job code raises to itself, so this is a fault of ours; a thread
             # that died of it would take one slot away for good.
             logger.exception("a slot's work failed; its job comes back when its lease ends")
-
-
-def _fulfil(done: Future[None], work: Callable[[], None]) -> None:
-    try:
-        work()
-    except BaseException as exc:  # noqa: BLE001 - it is raised where it was lent
-        done.set_exception(exc)
-    else:
-        done.set_result(None)

@@ -51,6 +51,7 @@ class Source:
         self.reply_lost = False  # a take may have brought jobs that nobody here knows of
         self._clock = clock
         self._ring_first = True
+        self._calls: dict[tuple[str, int, bool], Call[Taken]] = {}
         self._rest_until_s = 0.0
         self._rests = Pauses(_FIRST_REST_S, _LONGEST_REST_S, spread=0.5)
         self._quiet = Quiet(clock)
@@ -73,15 +74,7 @@ class Source:
                 ended.report()
             return []
         self._ring_first = not self._ring_first
-        call = claim.take(
-            self.options.keys,
-            incarnation,
-            self.options.lease_ms,
-            limit,
-            ring_first=self._ring_first,
-            suspects_alone=True,
-        )
-        taken = self._send(call, ended)
+        taken = self._send(self._call(incarnation, limit), ended)
         if isinstance(taken, EmqError):
             self.reply_lost = self.reply_lost or isinstance(taken, ReplyLost)
             self.failed(taken)
@@ -89,6 +82,21 @@ class Source:
         self._rests.reset()
         self.failing_since_s = None
         return taken.jobs
+
+    def _call(self, incarnation: str, limit: int) -> Call[Taken]:
+        """Return the take, made once for each limit and turn."""
+        key = (incarnation, limit, self._ring_first)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = claim.take(
+                self.options.keys,
+                incarnation,
+                self.options.lease_ms,
+                limit,
+                ring_first=self._ring_first,
+                suspects_alone=True,
+            )
+        return call
 
     def ahead(self, budget_s: float) -> int:
         """Return how many jobs may be taken beyond those that can begin, for so much work.
@@ -206,6 +214,8 @@ class Sources:
         return all(source.failing_since_s is None for source in self.all)
 
     def _in_turn(self) -> tuple[Source, ...]:
+        if len(self.all) == 1:
+            return self.all
         first = 0 if self._strict else self._first
         return shared(self.all[first:] + self.all[:first], self._takes + 1)
 
