@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from django.core.checks import CheckMessage
 
-from emq_django.conf import SettingsError, conf, keys, nearest
+from emq_django.conf import Conf, SettingsError, conf, keys, nearest
 from emq_django.connections import async_wire_for, wire_for
 from emq_django.errors import InvalidDuration, InvalidQueueName
 from emq_django.protocol import operate
@@ -43,6 +43,8 @@ R = TypeVar("R")
 
 _logger = logging.getLogger(TASKS_LOGGER)
 
+_MOST_VALID: Final = 256  # tasks that a backend knows to be valid
+
 
 class Cancelled(StrEnum):
     """What became of a call that was to be cancelled."""
@@ -67,6 +69,7 @@ class EmqBackend(BaseTaskBackend):
         if isinstance(named, str):  # Django would take each of its letters for a queue
             raise SettingsError(f"TASKS[{alias!r}]['QUEUES'] is {named!r}: give a list of names.")
         super().__init__(alias, params)
+        self._valid: dict[int, tuple[Task[..., Any], Conf]] = {}  # by id; kept, so that it stays
 
     @property
     def supports_priority(self) -> bool:  # type: ignore[override]
@@ -219,12 +222,26 @@ class EmqBackend(BaseTaskBackend):
 
         return check_backend(self, **kwargs)
 
-    def _order(self, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Order:
+    def _validate(self, task: Task[..., Any]) -> None:
+        """Refuse a task that can't be sent; one that could is not asked again.
+
+        Unless the settings changed meanwhile, or a subclass decides anew for each call.
+        """
+        settings = conf()
+        if self._valid.get(id(task)) == (task, settings):
+            return
         sending.validate(task, self)
+        if type(self).validate_task is EmqBackend.validate_task:
+            if len(self._valid) >= _MOST_VALID:  # each ``task.using()`` makes a task
+                self._valid.clear()
+            self._valid[id(task)] = (task, settings)
+
+    def _order(self, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Order:
+        self._validate(task)
         return sending.order(task, self.alias, args, kwargs, time.time_ns() // 1_000_000)
 
     def _orders(self, task: Task[..., Any], calls: Sequence[Arguments]) -> list[Order]:
-        sending.validate(task, self)
+        self._validate(task)
         now_ms = time.time_ns() // 1_000_000
         return [sending.order(task, self.alias, args, kwargs, now_ms) for args, kwargs in calls]
 

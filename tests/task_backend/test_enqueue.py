@@ -13,13 +13,17 @@ from django.utils import timezone
 
 from emq_django import Verdict
 from emq_django.errors import InvalidArguments, InvalidInput, InvalidLane, PayloadTooLarge
-from emq_django.task_backend.backend import Cancelled
+from emq_django.task_backend import sending
+from emq_django.task_backend.backend import Cancelled, EmqBackend
 from emq_django.task_backend.compat import InvalidTask, TaskResultDoesNotExist, TaskResultStatus
 from emq_django.task_backend.compat import task_enqueued as enqueued
 from tests.task_backend import zoo
+from tests.task_backend.conftest import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pytest_django.fixtures import Settings
 
     from tests.task_backend.conftest import Desk
 
@@ -395,3 +399,61 @@ def test_a_result_belongs_to_its_task(desk: Desk) -> None:
 def test_a_task_that_can_t_run_is_refused(desk: Desk, wrong: Any, says: str) -> None:
     with pytest.raises(InvalidTask, match=says):
         zoo.add.using(**wrong)
+
+
+def test_a_task_is_validated_once_and_anew_when_the_settings_change(
+    desk: Desk, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validated: list[Any] = []
+    validate = sending.validate
+
+    def noted(task: Any, backend: Any) -> None:
+        validated.append(task)
+        validate(task, backend)
+
+    monkeypatch.setattr(sending, "validate", noted)
+    task = zoo.add.using(queue_name=desk.queue)
+    for _ in range(3):
+        task.enqueue(1, 2)
+    task.enqueue_many([[1, 2]])
+    assert validated == [task]
+
+    settings.EMQ = {**settings.EMQ, "QUEUES": {desk.queue: {"MAX_ATTEMPTS": 2}}}
+
+    task.enqueue(1, 2)
+    assert validated == [task, task]
+
+
+def test_a_backend_that_decides_for_each_call_is_asked_for_each(desk: Desk) -> None:
+    backend = Refusing("default", TASKS["default"])
+    task = zoo.add.using(queue_name=desk.queue)
+    backend.enqueue(task, [1, 2], {})
+
+    Refusing.refuses = True
+    try:
+        with pytest.raises(InvalidTask, match="not now"):
+            backend.enqueue(task, [1, 2], {})
+    finally:
+        Refusing.refuses = False
+
+
+class Refusing(EmqBackend):
+    refuses = False
+
+    def validate_task(self, task: Any) -> None:
+        super().validate_task(task)
+        if self.refuses:
+            raise InvalidTask("not now")
+
+
+def test_a_backend_does_not_keep_every_task_that_it_has_seen(desk: Desk) -> None:
+    backend = EmqBackend("default", TASKS["default"])
+
+    for number in range(600):
+        backend._validate(zoo.add.using(queue_name=desk.queue, run_after=_later(number)))
+
+    assert len(backend._valid) <= 256
+
+
+def _later(seconds: int) -> datetime:
+    return timezone.now() + timedelta(seconds=seconds)
