@@ -295,10 +295,12 @@ def test_times_lanes_ids_and_counts(shop: Shop) -> None:
     at = shop.run("emq_enqueue", shop.name, "x", "--at", "2100-01-01T00:00:00+01:00")
     lane = shop.run("emq_enqueue", shop.name, "x", "--lane", LANE, "--json").out
     many = shop.run("emq_enqueue", shop.name, "x", "--count", "2500").out.split()
+    some = shop.run("emq_enqueue", shop.name, "x", "--count", "3", "--in", "1h")
     named = [shop.run("emq_enqueue", shop.name, "x", "--id", "JOB00000000009") for _ in range(2)]
 
     for one in (later, at):  # J=$(emq_enqueue ...) holds the id alone
         assert one.err == f"{one.out.strip()} scheduled\n"
+    assert (len(some.out.split()), some.err) == (3, "3 jobs scheduled\n")
     due_ms = shop.redis.zscore(shop.keys.schedule, later.out.strip())
     assert 5_400_000 <= due_ms - now_ms < 5_500_000
     assert shop.redis.zscore(shop.keys.schedule, at.out.strip()) == 4_102_441_200_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -12,6 +13,7 @@ from emq_django.conf import conf
 from emq_django.errors import PartlyEnqueued
 from emq_django.operating.command import NO, OperatorCommand
 from emq_django.operating.submit import payload_of, submit
+from emq_django.operating.text import counted
 from emq_django.protocol.records import Receipt, Verdict
 
 
@@ -40,23 +42,30 @@ class Command(OperatorCommand):
         try:
             payload = payload_of(options["payload"], options["file"], sys.stdin, limit=limit)
             how = {name: options[name] for name in ("count", "job_id", "lane", "at", "delay")}
-            for receipt in submit(options["queue"], payload, **how):
+            self._say_all(submit(options["queue"], payload, **how), options)
+        except PartlyEnqueued as exc:
+            self._say_all([one for one in exc.outcomes if isinstance(one, Receipt)], options)
+            raise CommandError(f"not all were enqueued: {exc}", returncode=NO) from exc
+
+    def _say_all(self, receipts: Iterable[Receipt], options: dict[str, Any]) -> None:
+        """Say the ids; what else there is to say about them goes to standard error, once."""
+        others: dict[Verdict, list[str]] = {}
+        try:
+            for receipt in receipts:
+                if receipt.verdict is not Verdict.ENQUEUED and not options["json"]:
+                    others.setdefault(receipt.verdict, []).append(receipt.id)
                 try:
                     self._say(receipt, options)
                 except BrokenPipeError:  # the jobs are wanted, whoever reads their ids
                     self.stop_writing()
-        except PartlyEnqueued as exc:
-            for outcome in exc.outcomes:
-                if isinstance(outcome, Receipt):
-                    self._say(outcome, options)
-            raise CommandError(f"not all were enqueued: {exc}", returncode=NO) from exc
+        finally:
+            for verdict, ids in others.items():
+                who = ids[0] if len(ids) == 1 else counted(len(ids), "job")
+                self.stderr.write(f"{who} {verdict.value}", style_func=str)
 
     def _say(self, receipt: Receipt, options: dict[str, Any]) -> None:
-        verdict = receipt.verdict
         if options["json"]:
-            said = {"queue": options["queue"], "id": receipt.id, "verdict": verdict.value}
-            self.write_json(said)
+            verdict = receipt.verdict.value
+            self.write_json({"queue": options["queue"], "id": receipt.id, "verdict": verdict})
         else:
             self.stdout.write(receipt.id)
-            if verdict is not Verdict.ENQUEUED:
-                self.stderr.write(f"{receipt.id} {verdict.value}", style_func=str)
