@@ -8,7 +8,6 @@ millisecond on a machine at rest.
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from emq_django.worker import drain
@@ -57,22 +56,22 @@ class Intake:
         self._idle.took(len(leases), haul.asked, now_s)
         return len(leases)
 
-    def wait(self, free: int) -> None:
+    def wait(self) -> None:
         """Return when a take is worth its trip, or there is something else to do.
 
-        Where a slot can do it, it has taken by then what came, for up to ``free`` slots.
+        Where a slot can do it, it has taken by then what came.
         """
         if self._idle.on_a_slot and self._crew.is_idle():
-            self._crew.slots.lend(partial(self._look_out, free))
+            self._crew.slots.lend(self._look_out)
             return
         with self._stop.cut_short():
             self._idle.wait(self._longest_s())
 
-    def _look_out(self, free: int) -> None:
-        """Wait and take, until something came or is due, or went wrong; on a slot."""
+    def _look_out(self) -> None:
+        """Wait and take, until something came, or was lost on the way; on a slot."""
         while not self._stop.requested() and (longest_s := self._longest_s()) > 0:
             self._idle.wait(longest_s)
-            if self._stop.requested() or self.take(free) or not self._sources.all_well():
+            if self._stop.requested() or self.take(self._crew.free()) or self._sources.doubtful():
                 return
 
     def _longest_s(self) -> float:

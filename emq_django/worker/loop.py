@@ -86,7 +86,7 @@ class Worker:
             elif was_idle and burst_is_over(self._options, crew, self._sources, idle):
                 return not self._sources.all_well()
             else:
-                self._intake.wait(free)
+                self._intake.wait()
         return False
 
     def _wind_down(self, *, given_up: bool) -> Ended:

@@ -71,7 +71,9 @@ class Strays:
 
     def next_in_s(self) -> float:
         """Return the time until the next look, infinity for no look."""
-        return max(min(self._looks)[0] - time.monotonic(), 0.0) if self._looks else math.inf
+        now_s = time.monotonic()
+        waits = (max(look.at_s - now_s, look.source.rests_for_s()) for look in self._looks)
+        return max(min(waits, default=math.inf), 0.0)
 
     def _look(self, source: Source, held: Collection[tuple[str, int]]) -> bool:
         keys = source.options.keys
