@@ -157,15 +157,16 @@ class Mint:
     def one(self, namespace: str = JOB) -> str:
         """Return one new id, larger than every id this process minted before."""
         with self._lock:
-            last = self._next()
-        return namespace + _encode(self._value(last))
+            value = self._value(self._next())
+        return namespace + _encode(value)
 
     def many(self, count: int, namespace: str = JOB) -> list[str]:
         """Return ``count`` new ids in ascending order."""
         with self._lock:
             first = self._next()
             self._last = first + max(count - 1, 0)
-        return [namespace + _encode(self._value(last)) for last in range(first, first + count)]
+            values = [self._value(last) for last in range(first, first + count)]
+        return [namespace + _encode(value) for value in values]
 
     def move(self) -> None:
         """Go on as another node, from the next ms: an id of this one met another job's row.

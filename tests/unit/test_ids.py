@@ -225,6 +225,27 @@ def test_a_moved_mint_goes_on_as_another_node_in_the_next_ms_and_its_ids_still_r
     assert {ids.decode(job_id) >> 12 & 1023 for job_id in [*after, later]} == {10}
 
 
+def test_a_mint_that_moves_while_others_mint_keeps_each_of_their_runs_in_order() -> None:
+    mint = Mint()
+    over = threading.Event()
+
+    def move() -> None:
+        while not over.is_set():
+            mint.move()
+
+    mover = threading.Thread(target=move)
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    mover.start()
+    runs = [mint.many(20) for _ in range(300)]
+    over.set()
+    mover.join()
+    sys.setswitchinterval(before_s)
+
+    assert [run for run in runs if run != sorted(run)] == []
+    assert runs == sorted(runs)
+
+
 def test_a_mint_that_met_a_run_of_another_with_its_node_meets_no_more_of_it() -> None:
     run = set(_mint(Clock()).many(20_000))
     drawn = {10: 6, 11: 0}
