@@ -52,6 +52,9 @@ class DjangoHooks:
         loop = asyncio._get_running_loop()  # noqa: SLF001 - for who runs loops
         try:
             context.run(run)
+        except BaseException:
+            thread.has_failed = True
+            raise
         finally:
             # A library may leave a loop running on this thread, and with it no job after this one
             # could use the ORM.
@@ -84,24 +87,28 @@ class _Thread:
             clients, and with them new connections.
         close_caches: closes them as the end of a request does.
         open: aliases that were in a transaction when this thread last looked, and before its job.
+        has_failed: whether the last job did: policies are asked then, which are a project's code.
     """
 
-    __slots__ = ("_looked_s", "base", "close_caches", "open")
+    __slots__ = ("_looked_s", "base", "close_caches", "has_failed", "open")
 
     def __init__(self) -> None:
         self.base = contextvars.Context()
         self.close_caches = self.base.run(_build_caches)
-        self.open: set[str] = set()
+        self.open: frozenset[str] = frozenset()
+        self.has_failed = False
         self._looked_s = -math.inf
 
-    def open_before(self) -> set[str]:
+    def open_before(self) -> frozenset[str]:
         """Return which aliases are in a transaction before a job, old connections being closed.
 
         Where one job follows the other, the look behind the first is the one before the second.
         """
-        return self.open if time.monotonic() - self._looked_s < _FRESH_S else self.look()
+        is_fresh = time.monotonic() - self._looked_s < _FRESH_S and not self.has_failed
+        self.has_failed = False
+        return self.open if is_fresh else self.look()
 
-    def look(self) -> set[str]:
+    def look(self) -> frozenset[str]:
         """Close old connections; return which aliases are in a transaction."""
         self.open = _without_old_connections()
         self._looked_s = time.monotonic()
@@ -130,20 +137,20 @@ def _call_all(functions: Iterable[Callable[[], None]]) -> None:
         function()
 
 
-def _without_old_connections() -> set[str]:
+def _without_old_connections() -> frozenset[str]:
     """Close what Django closes around a request; return the aliases that are in a transaction.
 
     One look at all of them for both: each look costs as much as a short job does.
     """
     in_transaction = set()
     for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block:  # it is left alone, Django's own function does so too
+        if connection.in_atomic_block:  # Django's function would close one that is in autocommit
             in_transaction.add(connection.alias)
             continue
         if connection.errors_occurred and connection.vendor == "sqlite":
             connection.close()  # Django takes every SQLite connection for usable, a closed one too
         connection.close_if_unusable_or_obsolete()
-    return in_transaction
+    return frozenset(in_transaction)
 
 
 def _drop(alias: str) -> None:
@@ -156,7 +163,7 @@ def _drop(alias: str) -> None:
     del connections[alias]
 
 
-def _left_open_text(aliases: set[str]) -> str:
+def _left_open_text(aliases: frozenset[str]) -> str:
     names = ", ".join(sorted(aliases))
     return (
         f"the job left a transaction open on {names}; it was rolled back. Use atomic() as a"

@@ -76,7 +76,7 @@ def test_two_jobs_in_a_row_share_the_look_between_them_and_later_ones_do_not(
     looks: list[int] = []
     look = job_context._without_old_connections
 
-    def counted() -> set[str]:
+    def counted() -> frozenset[str]:
         looks.append(len(ran))
         return look()
 
@@ -90,6 +90,22 @@ def test_two_jobs_in_a_row_share_the_look_between_them_and_later_ones_do_not(
         hooks.around(JOB, lambda: ran.append(1))
 
     assert looks == [0, 1, 2, 2, 3]
+
+
+def test_after_a_job_that_failed_the_next_one_has_a_look_of_its_own() -> None:
+    hooks = DjangoHooks()
+
+    def fails() -> None:
+        query()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        hooks.around(JOB, fails)
+    query()  # by a policy, say, which is asked now
+    connection.connection.close()
+    connection.errors_occurred = True
+
+    hooks.around(JOB, query)
 
 
 def test_a_transaction_from_before_is_left_alone_in_each_of_many_jobs() -> None:
