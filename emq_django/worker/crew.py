@@ -156,7 +156,10 @@ class Crew:
             self._hands.rest()
         if not all(pace.is_short for pace in counts):
             return None
-        most = self._hands.count(self.slots.begun) if is_deep else self._options.concurrency
+        most = self._options.concurrency
+        if is_deep:  # trifles mostly keep the interpreter busy: they begin with one
+            are_trifles = all(pace.expected_s() < WORTH_A_SLOT_S for pace in counts)
+            most = self._hands.count(self.slots.begun, 1 if are_trifles else most)
         work_s = sum(count * pace.expected_s() for pace, count in counts.items())
         return min(most, math.ceil(work_s / WORTH_A_SLOT_S))
 

@@ -4,8 +4,8 @@ Python runs one thread at a time. Where jobs keep it busy, each further slot at 
 them wait for each other; where jobs wait for a database or a network, the more the better. Which of
 the two it is can't be seen in a job, only in all: so, while more jobs wait than can begin, half as
 many hands and twice as many are tried now and then, and kept if more gets done at less cost. Both
-must be so, because either alone changes with whatever else the machine does. One begins: most jobs
-that are short keep the interpreter busy, and where they wait, a few trials in a row find all.
+must be so, because either alone changes with whatever else the machine does. Trifles begin with one,
+longer jobs with all: the former mostly keep the interpreter busy, the latter lose more by waiting.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Hands:
         self._most = most
         self._clock = clock
         self._processor = processor
-        self._count = 1
+        self._count: int | None = None  # it has not begun
         self._trial: int | None = None  # so many are tried in this look
         self._tries_less = True  # next
         self._pause = _SOONEST
@@ -51,10 +51,15 @@ class Hands:
         self._usual = _Look(0.0, 0.0)  # the last look that was no trial
         self._since: tuple[float, float, int] | None = None
 
-    def count(self, done: int) -> int:
-        """Return how many slots are worth it now, ``done`` jobs having been begun so far."""
+    def count(self, done: int, first: int) -> int:
+        """Return how many slots are worth it now, ``done`` jobs having been begun so far.
+
+        ``first``: as many as to begin with, the first time.
+        """
         if self._most == 1:
             return 1
+        if self._count is None:
+            self._count = first
         now_s = self._clock()
         if self._since is None:
             self._since = (now_s, self._processor(), done)
@@ -94,5 +99,6 @@ class Hands:
 
     def _further(self) -> int | None:
         """Return the next number in the direction that is tried now; None at its end."""
-        trial = self._count // 2 if self._tries_less else min(2 * self._count, self._most)
-        return trial if 0 < trial != self._count else None
+        count = self._count or self._most
+        trial = count // 2 if self._tries_less else min(2 * count, self._most)
+        return trial if 0 < trial != count else None

@@ -19,18 +19,9 @@ from emq_django.worker.ends import End, Ends, Settled
 from emq_django.worker.hooks import Hooks
 from emq_django.worker.job import Job
 from emq_django.worker.leases import Lease
-from emq_django.worker.outcomes import (
-    Completed,
-    Failed,
-    Outcome,
-    Parked,
-    Retry,
-)
+from emq_django.worker.outcomes import Completed, Failed, Outcome, Parked, Retry
 from emq_django.worker.pace import SHORT_S
-from emq_django.worker.retry import (
-    Policy,
-    done_mark_ms,
-)
+from emq_django.worker.retry import Policy, done_mark_ms
 from emq_django.worker.settling import deliver
 from emq_django.worker.telling import tell
 

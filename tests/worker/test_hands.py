@@ -20,6 +20,7 @@ class Machine:
     now_s: float = 100.0
     used_s: float = 5.0
     done: int = 0
+    first: int = 1
     counts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -29,7 +30,7 @@ class Machine:
         """Let so many looks pass; return how many hands most of the last ones had."""
         self.counts.clear()
         for _ in range(looks):
-            count = self.hands.count(self.done)
+            count = self.hands.count(self.done, self.first)
             rate, cost_s = self.speed(count)
             jobs = math.ceil(rate * SPAN_S * 1.01)
             self.now_s += jobs / rate
@@ -70,6 +71,13 @@ def test_one_begins_and_all_are_at_work_soon_where_jobs_wait() -> None:
     assert machine.counts == [1, 1, 2, 4, 8, 8]
 
 
+def test_as_many_begin_as_are_asked_for_and_only_the_first_time() -> None:
+    hands = Hands(8, clock=lambda: 0.0, processor=lambda: 0.0)
+
+    assert [hands.count(0, first) for first in (5, 1, 8)] == [5, 5, 5]
+    assert Machine(8, keeps_the_interpreter_busy, first=8).run(400) == 1
+
+
 def test_all_come_back_when_jobs_begin_to_wait() -> None:
     machine = Machine(8, keeps_the_interpreter_busy)
     assert machine.run(400) == 1
@@ -93,19 +101,19 @@ def test_a_machine_that_is_faster_or_slower_for_a_while_changes_nothing() -> Non
 
 def test_a_look_lasts_until_it_has_seen_enough_jobs() -> None:
     hands = Hands(8, clock=iter(range(1_000)).__next__, processor=lambda: 0.0)
-    assert {hands.count(done=0) for _ in range(100)} == {1}
-    assert {hands.count(done) for done in range(19)} == {1}
+    assert {hands.count(0, 1) for _ in range(100)} == {1}
+    assert {hands.count(done, 1) for done in range(19)} == {1}
 
-    counts = [hands.count(done) for done in range(19, 61)]
+    counts = [hands.count(done, 1) for done in range(19, 61)]
 
     assert counts.index(2) + 19 == 40  # the third look is a trial
 
 
 def test_a_trial_ends_where_less_waits_than_there_are_hands_for() -> None:
     machine = Machine(8, waits)
-    while machine.hands.count(machine.done) == 1:
+    while machine.hands.count(machine.done, 1) == 1:
         machine.run(1)
 
     machine.hands.rest()
 
-    assert machine.hands.count(machine.done) == 1
+    assert machine.hands.count(machine.done, 1) == 1
