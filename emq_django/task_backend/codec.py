@@ -158,6 +158,11 @@ def verified(payload: bytes, queue: str, *, required: bool) -> bytes:
 
     A signature that is there must be right, also when none is required. Raises PayloadRefused.
     """
+    if not payload.startswith(b"{"):
+        raise PayloadRefused(
+            "the payload is no task: not JSON as a task's enqueue makes it; raw bytes are for a"
+            " queue with a HANDLER"
+        )
     if payload.endswith(b"}"):
         if required:
             raise PayloadRefused(
