@@ -87,7 +87,7 @@ class InvalidDuration(InvalidInput):
 
 
 class InvalidArguments(InvalidInput):
-    """An argument or the result of a task can't be carried as JSON."""
+    """A task can't be called with these arguments, or JSON can't carry one, or a result."""
 
 
 class ProtocolError(EmqError):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from django.db.models import Model
 
 from emq_django.conf import conf
-from emq_django.errors import InvalidInput
+from emq_django.errors import InvalidArguments, InvalidInput
 from emq_django.lanes import lane_for
 from emq_django.protocol.enqueue import LARGEST_UNIQUE_BYTES
 from emq_django.protocol.numbers import LARGEST_MS
@@ -104,6 +104,32 @@ def _usual_backoff(base_ms: int, cap_ms: int) -> Backoff:
     return Backoff(base_ms=base_ms, cap_ms=cap_ms)
 
 
+def refuse_misfit(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise InvalidArguments for a call that the task's function can't be called with."""
+    why = _misfit(task.func, task.takes_context, len(args), tuple(kwargs))
+    if why:
+        raise InvalidArguments(f"{task.module_path} can't be called like this: {why}")
+
+
+@lru_cache(maxsize=1_024)
+def _misfit(
+    function: Callable[..., Any], takes_context: bool, count: int, names: tuple[str, ...]
+) -> str:
+    """Return why so many arguments and these names don't fit; empty where they do.
+
+    Of a decorated function what stands in its place is asked: a wrapper may add arguments.
+    """
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*[None] * (count + takes_context), **dict.fromkeys(names))
+    except TypeError as exc:
+        return str(exc)
+    return ""
+
+
 def lane_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
     """Return the lane of one call. Its value is checked where the job is admitted.
 
@@ -126,6 +152,7 @@ def unique_key_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     if unique is None or unique is False:
         return ""
     if unique is True:
+        args, kwargs = _spelt_alike(task, args, kwargs)
         return f"{task.module_path}:{_digest(canonical(args, kwargs))}"
     if not isinstance(unique, str) or not unique:
         raise InvalidInput(
@@ -152,6 +179,18 @@ def limits_s_of(task: Any) -> tuple[float | None, float | None]:
 def seconds_of(value: float | timedelta | None) -> float | None:
     """Return a duration, which may be a timedelta, in seconds."""
     return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _spelt_alike(
+    task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return the arguments by name, where all have one: `f(1)` and `f(n=1)` are one call."""
+    tasks = _signature(task.func)
+    if tasks is not None:
+        named = _by_name(tasks, task.takes_context, args, kwargs)
+        if named is not None:
+            return (), named
+    return args, kwargs
 
 
 def _asked(

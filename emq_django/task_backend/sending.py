@@ -60,6 +60,7 @@ def order(
     task: Task[..., Any], backend: str, args: Sequence[Any], kwargs: Mapping[str, Any], now_ms: int
 ) -> Order:
     """Return a call as an order. Raises InvalidInput, or TypeError for a type unknown to JSON."""
+    options.refuse_misfit(task, args, kwargs)
     normal_args, normal_kwargs = codec.normal(args, kwargs)
     run_after_ms = _run_after_ms(task.run_after)
     payload = codec.encode(

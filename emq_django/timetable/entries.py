@@ -61,8 +61,14 @@ class Entry:
         return keys(band(task.queue_name, task.priority))
 
     def check(self) -> None:
-        """Raise ConfigError or InvalidQueueName where the entry can't be fired."""
+        """Raise ConfigError or InvalidInput where the entry can't be fired."""
+        from emq_django.task_backend import options
+
         _ = self.queue
+        try:
+            options.refuse_misfit(self.task, self.args, self.kwargs)
+        except InvalidInput as exc:
+            raise ConfigError(f"periodic task {self.name!r}: {exc}.") from exc
 
     @property
     def is_ours(self) -> bool:

@@ -4,8 +4,8 @@ Python runs one thread at a time. Where jobs keep it busy, each further slot at 
 them wait for each other; where jobs wait for a database or a network, the more the better. Which of
 the two it is can't be seen in a job, only in all: so, while more jobs wait than can begin, half as
 many hands and twice as many are tried now and then, and kept if more gets done at less cost. Both
-must be so, because either alone changes with whatever else the machine does. Trifles begin with one,
-longer jobs with all: the former mostly keep the interpreter busy, the latter lose more by waiting.
+must be so, because either alone changes with whatever else the machine does. Trifles begin with
+one, longer jobs with all: the former mostly keep it busy, the latter lose more by waiting.
 """
 
 from __future__ import annotations

@@ -258,6 +258,50 @@ async def test_an_async_duplicate_is_answered_by_the_job_that_lives(desk: Desk) 
     assert (second.id, second.verdict) == (first.id, Verdict.DUPLICATE)
 
 
+def test_a_call_is_unique_however_its_arguments_are_spelt(desk: Desk) -> None:
+    task: Any = zoo.unique_by_arguments.using(queue_name=desk.queue)
+
+    alike = [task.enqueue(1, 2), task.enqueue(1, b=2), task.enqueue(b=2, a=1)]
+    other = task.enqueue(2, 1)
+
+    assert len({one.id for one in alike}) == 1
+    assert other.id != alike[0].id
+
+
+MISFITS = [
+    ((), {}, "missing a required argument: 'a'"),
+    ((1, 2, 3), {}, "too many positional arguments"),
+    ((1,), {"c": 3}, "unexpected keyword argument 'c'"),
+    ((1,), {"a": 1}, "multiple values for argument 'a'"),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs", "says"), MISFITS)
+def test_a_call_that_the_task_can_t_take_is_refused_before_anything_is_sent(
+    desk: Desk, args: tuple[Any, ...], kwargs: dict[str, Any], says: str
+) -> None:
+    task: Any = zoo.add.using(queue_name=desk.queue)
+    with pytest.raises(InvalidArguments, match=rf"zoo\.add can't be called like this: .*{says}"):
+        task.enqueue(*args, **kwargs)
+    with pytest.raises(InvalidArguments, match=says):
+        task.enqueue_many([task.bind(1), task.bind(*args, **kwargs)])
+    with_lane = task.using(lane=lambda a: TENANT)
+    with pytest.raises(InvalidArguments, match=says):  # not the function for the lane is blamed
+        with_lane.enqueue(*args, **kwargs)
+    assert desk.counts().pending == desk.counts().lane_pending == 0
+
+
+def test_what_a_decorator_adds_or_collects_is_not_asked_of_the_caller(desk: Desk) -> None:
+    zoo.with_a_tool.using(queue_name=desk.queue).enqueue("name")
+    zoo.echo.using(queue_name=desk.queue).enqueue(1, 2, x=3)
+    task: Any = zoo.async_add.using(queue_name=desk.queue)
+    task.enqueue(1, 2)  # the context is not the caller's to give
+
+    with pytest.raises(InvalidArguments, match="too many"):
+        task.enqueue(None, 1, 2)
+    assert desk.counts().pending == 3
+
+
 def test_a_unique_key_is_free_when_its_job_has_ended(desk: Desk) -> None:
     task = zoo.unique_by_key.using(queue_name=desk.queue)
     first = task.enqueue()

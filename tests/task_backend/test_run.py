@@ -244,12 +244,14 @@ def test_a_value_that_json_has_not_is_a_failure(desk: Desk, task: Any) -> None:
     assert read_back(result).status == FAILED
 
 
-def test_wrong_arguments_are_a_failure(desk: Desk) -> None:
-    result = zoo.fails.using(queue_name=desk.queue).enqueue(1, 2, 3)  # type: ignore[call-arg]
+def test_arguments_that_no_longer_fit_are_a_failure(desk: Desk) -> None:
+    envelope = codec.Envelope("tests.task_backend.zoo.fails", [1, 2, 3], {})
+    receipt = enqueue(desk.queue, codec.encode(envelope))  # by a deploy that knew another one
 
     desk.run()
 
-    assert [one.exception_class for one in read_back(result).errors] == [TypeError] * 3
+    result = task_backends["default"].get_result(f"{desk.queue}:{receipt.id}")
+    assert [one.exception_class for one in result.errors] == [TypeError] * 3
 
 
 def test_a_call_that_has_expired_is_not_run(desk: Desk, heard: list[Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,20 @@ def add(a: int, b: int = 1) -> int:
 @task
 def echo(*args: Any, **kwargs: Any) -> list[Any]:
     return [list(args), kwargs]
+
+
+def _gives_a_tool(function: Callable[..., Any]) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function("tool", *args, **kwargs)
+
+    return call
+
+
+@task
+@_gives_a_tool
+def with_a_tool(tool: str, name: str) -> str:
+    return f"{tool} {name}"
 
 
 @task

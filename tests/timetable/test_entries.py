@@ -133,7 +133,14 @@ def test_the_check_says_what_is_wrong() -> None:
     with override_settings(EMQ={**emq, "PERIODIC": gone}):
         messages += check_periodic()
 
-    assert [message.id for message in messages] == ["emq.E010", "emq.E010"]
+    narrow = "tests.task_backend.zoo.add"
+    misfit = {"one": {"TASK": narrow, "EVERY_S": 5, "ARGS": [1], "KWARGS": {"dry_run": True}}}
+    with override_settings(EMQ={**emq, "PERIODIC": misfit}):
+        messages += check_periodic()
+
+    assert [message.id for message in messages] == ["emq.E010"] * 3
+    assert "unexpected keyword argument 'dry_run'" in messages[2].msg
+    assert "'one'" in messages[2].msg
     assert "one of the two" in messages[0].msg
     assert "no such task" in messages[1].msg
     assert check_periodic() == []
