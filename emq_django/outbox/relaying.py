@@ -50,18 +50,26 @@ class Relayed(NamedTuple):
 def relay(using: str | None = None, *, most: int | None = None) -> Relayed:
     """Send what waits in the outbox of a database, or of all; at most so many rows.
 
-    Safe to run any number of times, at the same time too.
+    Safe to run any number of times, at the same time too. A database that is away keeps none of the
+    others waiting; its error is raised when they are done.
     """
     sent = refused = 0
+    failure: DatabaseFailure | None = None
     for alias in [using] if using else databases():
         while most is None or sent + refused < most:
             left = BATCH if most is None else min(BATCH, most - sent - refused)
-            done, again = _round(alias, left)
+            try:
+                done, again = _round(alias, left)
+            except DatabaseFailure as exc:
+                failure = exc
+                break
             sent, refused = sent + done.sent, refused + done.refused
             if done.error is not None:
                 return Relayed(sent, refused, done.error)
             if not again:
                 break
+    if failure is not None:
+        raise failure
     return Relayed(sent, refused)
 
 
@@ -93,7 +101,7 @@ def chore() -> float:
 
 
 def databases() -> list[str]:
-    """Return the aliases of the databases that have an outbox."""
+    """Return the aliases of the databases that have an outbox, or are away and may have one."""
     if not apps.is_installed("emq_django.outbox"):
         return []
     from emq_django.outbox.models import OutboxJob
@@ -107,8 +115,11 @@ def databases() -> list[str]:
 
 
 def _has(alias: str, table: str) -> bool:
-    if alias not in _with_table and table in connections[alias].introspection.table_names():
-        _with_table.add(alias)
+    try:
+        if alias not in _with_table and table in connections[alias].introspection.table_names():
+            _with_table.add(alias)
+    except DatabaseFailure:
+        return True
     return alias in _with_table
 
 

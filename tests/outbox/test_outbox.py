@@ -403,6 +403,43 @@ def test_the_command_says_in_a_line_that_a_database_is_away_and_goes_on(
         call_command("emq_relay", "--once", stdout=out, stderr=err)
 
 
+@pytest.mark.usefixtures("by_hand")
+def test_a_database_that_is_away_keeps_no_other_waiting(
+    queue: str, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = outbox.enqueue(queue, b"x")
+    module: Any = sys.modules["emq_django.outbox.relaying"]
+    sends = module._round
+
+    def away(using: str, most: int) -> Any:
+        if using == "away":
+            raise OperationalError("connection refused")
+        return sends(using, most)
+
+    monkeypatch.setattr(module, "_round", away)
+    monkeypatch.setattr(module, "databases", lambda: ["away", "default"])
+
+    with pytest.raises(OperationalError, match="refused"):
+        outbox.relay()
+
+    assert waiting(queue) == [receipt.id]
+    assert rows("default") == 0
+
+
+def test_a_database_that_can_t_say_whether_it_has_an_outbox_may_have_one(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> list[str]:
+        raise OperationalError("connection refused")
+
+    module: Any = sys.modules["emq_django.outbox.relaying"]
+    monkeypatch.setattr(module, "_with_table", set())
+    with monkeypatch.context() as patch:
+        patch.setattr(connections["default"].introspection, "table_names", refused)
+        assert databases() == ["default"]
+    assert module._with_table == set()
+
+
 def test_the_command_does_not_start_where_no_database_says_whether_it_has_an_outbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
