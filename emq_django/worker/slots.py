@@ -49,7 +49,7 @@ class _Lent:
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._raised: BaseException | None = None
-        self._through = threading.Lock()
+        self._through = threading.Lock()  # held until then: an Event does the same in ten calls
         self._through.acquire()
 
     def __call__(self) -> None:
@@ -109,7 +109,7 @@ class Slots(Generic[T]):
     def free(self) -> int:
         """Return how many slots have nothing to do, now or next."""
         with self._lock:
-            busy = self._busy - (self._borrower is not None)
+            busy = self._busy - self._borrowers()
             free = max(self._count - busy - len(self._line), 0)
             self._was_missed |= not (free or self._line)
             return free
@@ -158,8 +158,8 @@ class Slots(Generic[T]):
                     self._borrower.began_s = now_s  # to wait was no work
                 self._hands = max(hands, 1) + self._held_up(now_s)  # one at least goes on
             self._wake_asleep()
-            comes = self._borrower is not None  # without being summoned
-            self._summon(min(len(self._line) - comes, self._hands - self._busy))
+            others = len(self._line) - self._borrowers()  # who comes without being summoned
+            self._summon(min(others, self._hands - self._busy))
 
     def lend(self, work: Callable[[], None]) -> None:
         """Have an idle slot do ``work``; returns when that is through, and raises what it raises.
@@ -232,6 +232,10 @@ class Slots(Generic[T]):
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
+
+    def _borrowers(self) -> int:
+        """Return how many do what was lent, which is no work: 0 or 1."""
+        return int(self._borrower is not None)
 
     def _held_up(self, now_s: float) -> int:
         """Return how many have been at one piece of work for long: those are no hands."""

@@ -1,4 +1,4 @@
-"""How the main thread of a worker waits: on a bell, and on whatever else there is to hear.
+"""How a worker waits: on a bell, and on whatever else there is to hear.
 
 ``Idle`` is the one place to change for another way of waiting. Two exist: ``watched`` for a
 process that looks after itself, ``parked`` for one that its parent wakes.
