@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from emq_django.conf import conf, keys
 from emq_django.connections import admin_wire_for
-from emq_django.errors import EmqError
+from emq_django.errors import EmqError, Unreachable
 from emq_django.operating.command import sentence
 from emq_django.operating.survey import QueueSeen, Survey, ask
 from emq_django.operating.tables import Cell, Column, Row, table
@@ -59,10 +59,16 @@ _FIGURES = (
 
 def lines_of(seen: Survey, terminal: Terminal) -> list[str]:
     """Return the table of all queues, and below it what could not be read."""
-    lines = table(_HEAD, [_row(one) for one in seen.queues], terminal)
+    rows = [_row(one) for one in seen.queues if _is_there(one)]
+    lines = table(_HEAD, rows, terminal) if rows or not seen.queues else []
     if not seen.queues and not seen.errors:
         lines.append("no queue yet: name some in EMQ['QUEUES'], or enqueue a job")
-    lines += [terminal.paint(sentence(error), "bad") for error in seen.errors]
+    return lines + _missing_from(seen, terminal)
+
+
+def _missing_from(seen: Survey, terminal: Terminal) -> list[str]:
+    """Return what every table says below it: what could not be read, and what is not there."""
+    lines = [terminal.paint(sentence(error), "bad") for error in seen.errors]
     told = set(map(id, seen.errors))
     lines += [
         terminal.paint(f"{safe(one.name)}: {sentence(one.error)}", "bad")
@@ -90,14 +96,18 @@ def workers_of(seen: Survey, terminal: Terminal) -> list[str]:
         ]
         for line in seen.workers
     ]
-    return table(_WORKERS, rows, terminal) if rows else ["no worker has been seen"]
+    lines = table(_WORKERS, rows, terminal) if rows else []
+    if not rows and not seen.errors:  # a server that can't be asked may know of some
+        lines.append("no worker has been seen")
+    return lines + _missing_from(seen, terminal)
 
 
 def figures_of(seen: Survey, terminal: Terminal) -> list[str]:
     """Return the table of what workers counted in the last hour."""
     rows: list[Row] = []
-    for one in seen.queues:
-        total = _total_of(one.name)
+    for one in filter(_is_there, seen.queues):
+        # Asking a server that is away again would only wait once more.
+        total = None if isinstance(one.error, Unreachable) else _total_of(one.name)
         if total is None:
             rows.append([safe(one.name, 128), *["-"] * (len(_FIGURES_HEAD) - 1)])
             continue
@@ -109,7 +119,8 @@ def figures_of(seen: Survey, terminal: Terminal) -> list[str]:
         ]
         spans = ["-" if ms is None else span(ms) for ms in times]
         rows.append([safe(one.name, 128), *map(number, counts), *spans])
-    return table(_FIGURES_HEAD, rows, terminal)
+    lines = table(_FIGURES_HEAD, rows, terminal) if rows or not seen.queues else []
+    return lines + _missing_from(seen, terminal)
 
 
 def _total_of(name: str) -> metrics.Figures | None:
@@ -152,6 +163,11 @@ def as_json(seen: Survey) -> dict[str, Any]:
     }
 
 
+def _is_there(one: QueueSeen) -> bool:
+    """Whether a queue has a row: a name that nobody knows has none, unless it was paused."""
+    return not one.stranger or (one.counts is not None and one.counts.paused)
+
+
 def _row(one: QueueSeen) -> Row:
     name = safe(one.name, 128)
     counts = one.counts
@@ -180,6 +196,8 @@ def _json_of(one: QueueSeen) -> dict[str, Any]:
     said: dict[str, Any] = {"name": one.name, "workers": one.workers, "error": None}
     if one.counts is None:
         return {**said, "error": sentence(one.error) if one.error else "unknown"}
+    if not _is_there(one):
+        return {**said, "error": one.stranger}
     figures = {name: getattr(one.counts, name) for name in _FIGURES}
     state = "paused" if one.counts.paused else "running"
     return {**said, "state": state, **figures, "oldest_pending_age_ms": one.oldest_ms}

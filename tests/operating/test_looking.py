@@ -201,6 +201,26 @@ def test_a_mistyped_name_is_not_well(shop: Shop) -> None:
     assert f"{mistyped}: neither the settings nor the server name such a queue." in looked.out
 
 
+@pytest.mark.parametrize("show", ["queues", "workers", "figures"])
+def test_a_name_that_nobody_knows_has_no_row(shop: Shop, show: str) -> None:
+    shop.add()
+    mistyped = f"{shop.name}x"
+
+    alone = shop.run("emq_queues", mistyped, "--show", show)
+    both = shop.run("emq_queues", mistyped, shop.name, "--show", show)
+
+    for outcome in (alone, both):
+        assert (outcome.code, outcome.out.count(mistyped)) == (1, 1)
+        assert f"{mistyped}: neither the settings nor the server" in outcome.out
+    assert "running" not in alone.out
+    (said,) = json.loads(shop.run("emq_queues", mistyped, "--json").out)["queues"]
+    assert (said["name"], "state" in said) == (mistyped, False)
+    assert said["error"].startswith(f"{mistyped}: neither the settings nor the server")
+    shop.run("emq_queue", mistyped, "pause")
+    assert f"{mistyped}  paused" in shop.run("emq_queues", mistyped).out
+    shop.run("emq_queue", mistyped, "resume")
+
+
 def test_a_queue_of_tasks_or_of_the_server_alone_is_no_mistake(shop: Shop) -> None:
     tasks = {"default": {"BACKEND": "emq_django.task_backend.EmqBackend", "QUEUES": ["letters"]}}
     with override_settings(TASKS=tasks):
@@ -319,6 +339,7 @@ def test_an_unknown_job_is_said_so(shop: Shop) -> None:
 
 
 COMMANDS = [
+    ("emq_queues", "--show", "workers"), ("emq_queues", "--show", "figures"),
     ("emq_queues",), ("emq_queues", "--json"), ("emq_health",), ("emq_health", "--json"),
     ("emq_job", "JOB00000000009"), ("emq_enqueue", "default", "x"), ("emq_doctor",),
     ("emq_queue", "default", "pause"), ("emq_queue", "default", "retry-dead"),
@@ -337,6 +358,7 @@ def test_a_server_that_is_down_is_one_line_that_says_what_to_do(arguments: tuple
     assert "sesame" not in outcome.text
     assert outcome.err.count("\n") <= 1
     assert "start it, or correct EMQ[" in outcome.text
+    assert "no worker has been seen" not in outcome.text, "nobody knows"
 
 
 @pytest.mark.slow
