@@ -20,6 +20,7 @@
     │   └── ScriptFailed          anything else a script said
     └── WireError                 the server could not be asked, or could not do it
         ├── Unreachable           no connection, or no reply in time
+        │   ├── WrongAddress      something answers there that is no such server
         │   └── ReplyLost         the command was sent: it may have run
         ├── ServerBusy            loading, failing over or running a long script
         ├── ServerReadOnly        a replica answered
@@ -120,6 +121,12 @@ class Unreachable(WireError):
     """No connection could be made. Nothing was sent."""
 
     remedy = 'start it, or correct EMQ["CONNECTION"]'
+
+
+class WrongAddress(Unreachable):
+    """Something answers there: another kind of server, or one without such a database."""
+
+    remedy = 'correct EMQ["CONNECTION"]'
 
 
 class ReplyLost(Unreachable):

@@ -19,7 +19,7 @@ from weakref import WeakSet
 import hiredis
 from redis._parsers.base import BaseParser  # the map from error words to redis-py's classes
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import ResponseError
+from redis.exceptions import InvalidResponse, ResponseError
 from redis.exceptions import TimeoutError as TimedOut
 
 from emq_django.errors import EmqError
@@ -140,7 +140,9 @@ class HearingClient:
         try:
             connection.connect()
             self._connection = connection
-            self._reader = hiredis.Reader(replyError=BaseParser.parse_error)
+            self._reader = hiredis.Reader(
+                replyError=BaseParser.parse_error, protocolError=InvalidResponse
+            )
             self._ask_for_announcements()
         except BaseException as exc:
             self.close()

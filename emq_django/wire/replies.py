@@ -59,6 +59,9 @@ _TAKEN_OFF: dict[type[Exception], str] = {
     driver.MasterDownError: "MASTERDOWN",
 }
 
+# How a server says, while a connection is made, that it has no database of that number.
+_NO_DATABASE = re.compile("DB index|not an integer or out of range|SELECT is not allowed")
+
 # InvalidResponse: what came back is not the server's protocol.
 _NO_REPLY = (driver.ConnectionError, driver.TimeoutError, driver.InvalidResponse, OSError)
 
@@ -69,7 +72,7 @@ def error_for(exc: BaseException) -> EmqError:
         return exc
     if isinstance(exc, NotSent):
         cause = exc.__cause__ or exc
-        return _with_cause(_known(cause) or errors.Unreachable(f"no connection: {cause}"), cause)
+        return _with_cause(_known(cause) or _not_made(cause), cause)
     known = _known(exc)
     if known is None and isinstance(exc, _NO_REPLY):
         known = errors.ReplyLost(f"no reply, the command may have run: {exc}")
@@ -96,6 +99,16 @@ def _known(exc: BaseException) -> EmqError | None:
         return errors.AccessRefused(text)
     word = _WORD.search(text)
     return WORDS[word[1]](text) if word else None
+
+
+def _not_made(cause: BaseException) -> EmqError:
+    """Return why there is no connection; what answered runs, so that nobody need start it."""
+    text = str(cause)
+    if isinstance(cause, driver.InvalidResponse):
+        return errors.WrongAddress(f"no connection: what answers is no Redis or Valkey: {text}")
+    if isinstance(cause, driver.ResponseError) and _NO_DATABASE.search(text):
+        return errors.WrongAddress(f"no connection: the server has no such database: {text}")
+    return errors.Unreachable(f"no connection: {text}")
 
 
 def _with_word(kind: type[Exception], text: str) -> str:

@@ -15,6 +15,7 @@ from emq_django.errors import (
     EmqError,
     NotReplicated,
     PersistenceFailed,
+    ReplyLost,
     ServerFull,
     ServerReadOnly,
     Unreachable,
@@ -69,7 +70,8 @@ class Trouble:
                 self._down_since_s = self._clock()
             if isinstance(exc, _WRITE_REFUSALS):
                 self._refused_at_s = self._clock()
-            if self._told and type(exc) is Unreachable:  # a lost reply is this process's own
+            # A lost reply is this process's own.
+            if self._told and isinstance(exc, Unreachable) and not isinstance(exc, ReplyLost):
                 return
             if not self._quiet.may_log(type(exc)):
                 return

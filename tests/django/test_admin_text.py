@@ -201,3 +201,9 @@ def test_every_error_of_the_tree_has_words() -> None:
         if kind is errors.PartlyEnqueued:
             args = ("text", [])
         assert words.problem(kind(*args)).headline != unknown
+
+
+def test_what_answers_as_something_else_is_not_called_silent() -> None:
+    assert (
+        words.problem(errors.WrongAddress("x")).headline == "What answers is not the queue server."
+    )

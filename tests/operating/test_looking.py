@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +16,14 @@ from emq_django.protocol import claim, metrics, operate, registry, workers
 from emq_django.protocol.ids import first_id_at
 from emq_django.protocol.workers import Busy, Facts
 from tests.operating.shell import run_here
+from tests.stub_server import StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.operating.conftest import Shop
     from tests.proxy import Proxy
+    from tests.servers import Server
 
 LANE = "USR0KHTOWnGLuC"
 HOSTILE = b'\x1b]0;owned\x07\x1b[2J "\xe2\x80\xae evil \r\n\x00\xff'
@@ -359,6 +362,24 @@ def test_a_server_that_is_down_is_one_line_that_says_what_to_do(arguments: tuple
     assert outcome.err.count("\n") <= 1
     assert "start it, or correct EMQ[" in outcome.text
     assert "no worker has been seen" not in outcome.text, "nobody knows"
+
+
+def test_what_answers_but_is_no_such_server_need_not_be_started(server: Server) -> None:
+    answers = repeat(b"<html>400 Bad Request</html>\r\n")
+    with StubServer(answers) as web:
+        other = f"redis://127.0.0.1:{web.port}/0"
+        with override_settings(EMQ={"CONNECTION": other}):
+            of_another_kind = run_here("emq_queues")
+    no_database = f"redis://127.0.0.1:{server.port}/4711"
+    with override_settings(EMQ={"CONNECTION": no_database}):
+        without_database = run_here("emq_queues")
+
+    for outcome in (of_another_kind, without_database):
+        assert outcome.code == 2
+        assert ' - correct EMQ["CONNECTION"]\n' in outcome.text
+        assert "start it" not in outcome.text
+    assert "what answers is no Redis or Valkey" in of_another_kind.text
+    assert "the server has no such database: DB index is out of range" in without_database.text
 
 
 @pytest.mark.slow

@@ -97,8 +97,11 @@ def _not_sent(cause: Exception) -> NotSent:
         (OSError("no route"), errors.Unreachable),
         (driver.AuthenticationError("invalid"), errors.LoginRefused),
         (driver.BusyLoadingError("loading"), errors.ServerBusy),
+        (driver.InvalidResponse('Protocol error, got "<"'), errors.WrongAddress),
+        (driver.ResponseError("DB index is out of range"), errors.WrongAddress),
+        (driver.ResponseError("max number of clients reached"), errors.Unreachable),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=repr,
 )
 def test_what_failed_before_anything_was_sent_is_no_lost_reply(
     cause: Exception, error: type[errors.EmqError]

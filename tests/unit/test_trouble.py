@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emq_django.errors import ReplyLost, ServerFull, ServerReadOnly, Unreachable
+from emq_django.errors import ReplyLost, ServerFull, ServerReadOnly, Unreachable, WrongAddress
 from emq_django.worker.link import Trouble
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def test_a_child_leaves_to_its_parent_what_both_see(
 ) -> None:
     trouble = Trouble("here", clock, told=True)
     trouble.failed(Unreachable("no connection"))
+    trouble.failed(WrongAddress("no connection: what answers is no Redis or Valkey"))
     trouble.answered()
     assert said(caplog) == []
 
