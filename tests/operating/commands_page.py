@@ -38,7 +38,8 @@ EXIT_CODES = {
     "emq_worker": "0; 1 where a burst gave up on its server, or Django's system checks"
     " found an error; 2 where arguments or settings can't work; 128 + the signal that"
     " forced the end.",
-    "emq_relay": "0; 1 where `--once` left jobs in the outbox.",
+    "emq_relay": "0; 1 where `--once` left jobs in the outbox; 2 where there is no outbox, or"
+    " its database can't be asked.",
 }
 
 

@@ -368,8 +368,35 @@ def test_workers_and_the_command_relay(queue: str, transactional_db: None) -> No
     assert waiting(queue) == [first.id, second.id]
 
     outbox.enqueue(queue, b"z")
-    with at(AWAY), pytest.raises(CommandError, match="still in the outbox"):
+    with at(AWAY), pytest.raises(CommandError, match="still in the outbox") as left:
         call_command("emq_relay", "--once", stdout=out)
+    assert left.value.returncode == 1
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_the_command_says_once_that_the_server_is_away_and_what_to_do(
+    queue: str, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox.enqueue(queue, b"x")
+    module: Any = sys.modules["emq_django.outbox.relaying"]
+    send, looks = module.relay, []
+
+    def counting(using: str | None) -> Any:
+        looks.append(using)
+        if len(looks) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return send(using)
+
+    monkeypatch.setattr(module, "relay", counting)
+    out = StringIO()
+
+    with at(AWAY):
+        call_command("emq_relay", "--interval-s=0.1", stdout=out)
+
+    assert len(looks) == 3
+    assert out.getvalue().count("\n") == 1, "told once"
+    assert out.getvalue().startswith(f"sent 0, the rest waits: the server {AWAY}: no connection")
+    assert out.getvalue().endswith(' - start it, or correct EMQ["CONNECTION"]\n')
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -399,8 +426,9 @@ def test_the_command_says_in_a_line_that_a_database_is_away_and_goes_on(
     assert f"the outbox can't be read: {failure.__name__}: no connection" in err.getvalue()
 
     looks.clear()
-    with pytest.raises(CommandError, match="nobody knows what is left"):
+    with pytest.raises(CommandError, match="nobody knows what is left") as left:
         call_command("emq_relay", "--once", stdout=out, stderr=err)
+    assert left.value.returncode == 2
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -443,19 +471,22 @@ def test_a_database_that_can_t_say_whether_it_has_an_outbox_may_have_one(
 def test_the_command_does_not_start_where_no_database_says_whether_it_has_an_outbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def away() -> list[str]:
+    def gone() -> list[str]:
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(sys.modules["emq_django.outbox.relaying"], "databases", away)
+    monkeypatch.setattr(sys.modules["emq_django.outbox.relaying"], "databases", gone)
 
-    with pytest.raises(CommandError, match="can't be read: OperationalError: connection refused"):
+    with pytest.raises(CommandError, match="read: OperationalError: connection refused") as away:
         call_command("emq_relay")
+    assert away.value.returncode == 2
 
 
 @pytest.mark.parametrize("name", ["nope", ""])
 def test_the_command_names_a_database_without_an_outbox(transactional_db: None, name: str) -> None:
-    with pytest.raises(CommandError, match=f"--database '{name}': there is no outbox; give .*def"):
+    named = f"--database '{name}': there is no outbox; give .*def"
+    with pytest.raises(CommandError, match=named) as refused:
         call_command("emq_relay", "--once", "--database", name)
+    assert refused.value.returncode == 2
 
 
 @pytest.mark.parametrize("interval", ["0", "-1", "nan", "soon"])
@@ -482,8 +513,9 @@ def test_without_the_app_it_says_what_to_do(queue: str) -> None:
         with pytest.raises(ConfigError, match="INSTALLED_APPS"):
             outbox.enqueue(queue, b"x")
         assert databases() == []
-        with pytest.raises(CommandError, match="INSTALLED_APPS"):
+        with pytest.raises(CommandError, match="INSTALLED_APPS") as refused:
             call_command("emq_relay")
+        assert refused.value.returncode == 2
 
 
 def test_migrations_are_up_to_date(transactional_db: None) -> None:

@@ -13,7 +13,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseFailure
 from django.db import close_old_connections
 
-from emq_django.operating.command import seconds
+from emq_django.errors import WireError
+from emq_django.operating.command import NO, UNABLE, seconds, sentence
 from emq_django.operating.text import safe
 from emq_django.worker.log import Quiet
 
@@ -25,7 +26,7 @@ class Command(BaseCommand):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._quiet = Quiet()  # of a database that is away for long
+        self._quiet = Quiet()  # of a database or a server that is away for long
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--once", action="store_true", help="send what is there, then end")
@@ -41,28 +42,30 @@ class Command(BaseCommand):
         try:
             known = databases()
         except DatabaseFailure as exc:
-            raise CommandError(_away(exc)) from exc
+            raise CommandError(_away(exc), returncode=UNABLE) from exc
         if not known:
             raise CommandError(
-                'there is no outbox: add "emq_django.outbox" to INSTALLED_APPS and run migrate.'
+                'there is no outbox: add "emq_django.outbox" to INSTALLED_APPS and run migrate.',
+                returncode=UNABLE,
             )
         if wanted is not None and wanted not in known:
             raise CommandError(
-                f"--database {safe(repr(wanted))}: there is no outbox; give {' or '.join(known)}"
+                f"--database {safe(repr(wanted))}: there is no outbox; give {' or '.join(known)}",
+                returncode=UNABLE,
             )
         with _ended_by_signals() as end:
             while True:
-                left = self._round(wanted)
+                left, code = self._round(wanted)
                 if options["once"]:
                     if left:
-                        raise CommandError(left)
+                        raise CommandError(left, returncode=code)
                     return
                 close_old_connections()
                 if end.wait(options["interval_s"]):
                     return
 
-    def _round(self, wanted: str | None) -> str:
-        """Send what is there; returns why something is left, empty where nothing is."""
+    def _round(self, wanted: str | None) -> tuple[str, int]:
+        """Send what is there; return why something is left and the exit code that says so."""
         from emq_django.outbox.relaying import relay
 
         try:
@@ -70,10 +73,12 @@ class Command(BaseCommand):
         except DatabaseFailure as exc:  # the next round has a new connection
             if self._quiet.may_log(type(exc)):
                 self.stderr.write(_away(exc))
-            return "nobody knows what is left in the outbox"
-        if done.sent or done.refused or done.error:
-            self.stdout.write(_text(done))
-        return "some jobs are still in the outbox" if done.error or done.refused else ""
+            return "nobody knows what is left in the outbox", UNABLE
+        # What was done is said each time; that the rest waits only now and then.
+        told = done.error if done.error and self._quiet.may_log(type(done.error)) else None
+        if done.sent or done.refused or told:
+            self.stdout.write(_text(done, told))
+        return ("some jobs are still in the outbox", NO) if done.error or done.refused else ("", 0)
 
 
 @contextlib.contextmanager
@@ -94,7 +99,7 @@ def _away(exc: DatabaseFailure) -> str:
     return f"the outbox can't be read: {type(exc).__name__}: {safe(exc)}"
 
 
-def _text(done: Any) -> str:
+def _text(done: Any, error: WireError | None) -> str:
     text = f"sent {done.sent}"
     text += f", refused {done.refused}" if done.refused else ""
-    return text + (f", waiting for the server: {done.error}" if done.error else "")
+    return text + (f", the rest waits: {sentence(error)}" if error else "")
