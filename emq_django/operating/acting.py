@@ -18,7 +18,7 @@ from emq_django.operating.confirm import confirm
 from emq_django.operating.interrupt import stoppable
 from emq_django.operating.progress import Progress
 from emq_django.operating.steps import Walk
-from emq_django.operating.text import number, safe
+from emq_django.operating.text import in_number, number, safe
 from emq_django.protocol import operate
 from emq_django.protocol.keyspace import Queue
 from emq_django.protocol.records import JobSet
@@ -32,7 +32,7 @@ class Verb:
 
     help: str
     asks: str = ""
-    said: str = ""
+    said: tuple[str, str] = ("", "")  # of one job, and of any other number
     walk: Callable[[Queue, Options], Iterator[Walk]] | None = None
 
 
@@ -44,18 +44,18 @@ VERBS: Final = {
     "drain": Verb(
         help="remove the jobs that wait",
         asks="This removes the jobs that wait in {}",
-        said="{} jobs were removed",
+        said=("1 job was removed", "{} jobs were removed"),
         walk=lambda queue, options: steps.drain(queue, [_SETS[one] for one in options["also"]]),
     ),
     "retry-dead": Verb(
         help="give dead jobs another life",
-        said="{} jobs wait again",
+        said=("1 job waits again", "{} jobs wait again"),
         walk=lambda queue, _: steps.retry_dead(queue),
     ),
     "obliterate": Verb(
         help="remove the queue with all its keys",
         asks="This removes {} and all its jobs, dead and scheduled ones too",
-        said="the queue is gone, {} jobs with it",
+        said=("the queue is gone, 1 job with it", "the queue is gone, {} jobs with it"),
         walk=lambda queue, options: steps.obliterate(queue, force=options["force"]),
     ),
 }
@@ -78,7 +78,7 @@ def act(command: BaseCommand, options: Options, progress: Progress) -> str:
 
     walks = walk_of(queues[0]) if len(queues) == 1 else steps.of_each(queues, walk_of)
     walk = _walked(walks, options, progress)
-    return "; ".join([f"{safe(name)}: {verb.said.format(number(walk.done))}", *walk.notes])
+    return "; ".join([f"{safe(name)}: {in_number(walk.done, *verb.said)}", *walk.notes])
 
 
 def _switch(name: str, queues: Sequence[Queue], verb: str) -> str:

@@ -24,7 +24,7 @@ from emq_django.operating.command import sentence
 from emq_django.operating.keys import scan
 from emq_django.operating.survey import Survey
 from emq_django.operating.terminal import Paint, Terminal
-from emq_django.operating.text import number, safe
+from emq_django.operating.text import in_number, safe
 from emq_django.protocol import lanes, mend
 from emq_django.protocol.ids import is_branded
 from emq_django.protocol.keyspace import Queue, id_text
@@ -36,19 +36,37 @@ STOPPED_TEXT: Final = "stopped: what was put right stays so, the same command do
 _STEP: Final = 100  # ids in one script: one in no set is looked for in up to 1,000 lanes
 _SETS: Final = ("pending", "active", "schedule", "dead")
 _WORDS: Final = {
-    Found.GHOST: "ids without a row: a claim drops them, --fix does now",
-    Found.ORPHAN: "rows in no set, which no worker finds: --fix puts them back",
-    Found.HUSK: "rows without payload, left by another speaker's sweep: --fix removes them",
-    Found.DOUBLE: "ids in two sets: the next claim or sweep puts them right",
-    Found.DAMAGED: "rows that can't be read: the next claim buries them, emq_job shows them",
+    Found.GHOST: (
+        "1 id without a row: a claim drops it, --fix does now",
+        "{} ids without a row: a claim drops them, --fix does now",
+    ),
+    Found.ORPHAN: (
+        "1 row in no set, which no worker finds: --fix puts it back",
+        "{} rows in no set, which no worker finds: --fix puts them back",
+    ),
+    Found.HUSK: (
+        "1 row without payload, left by another speaker's sweep: --fix removes it",
+        "{} rows without payload, left by another speaker's sweep: --fix removes them",
+    ),
+    Found.DOUBLE: (
+        "1 id in two sets: the next claim or sweep puts it right",
+        "{} ids in two sets: the next claim or sweep puts them right",
+    ),
+    Found.DAMAGED: (
+        "1 row that can't be read: the next claim buries it, emq_job shows it",
+        "{} rows that can't be read: the next claim buries them, emq_job shows them",
+    ),
 }
 _TRACKING: Final = (
     "Jobs start up to half a second later. Allow the server's user CLIENT, in RESP3 (HELLO 3)."
 )
 _MENDED: Final = {
-    Found.GHOST: "ids without a row were removed",
-    Found.ORPHAN: "rows in no set were put back",
-    Found.HUSK: "rows without payload were removed",
+    Found.GHOST: ("1 id without a row was removed", "{} ids without a row were removed"),
+    Found.ORPHAN: ("1 row in no set was put back", "{} rows in no set were put back"),
+    Found.HUSK: (
+        "1 row without payload was removed",
+        "{} rows without payload were removed",
+    ),
 }
 _OF_SETS: Final = frozenset({Found.GHOST})
 _OF_ROWS: Final = frozenset(Found) - _OF_SETS
@@ -188,12 +206,21 @@ def _told(name: str, seen: Examined, *, fix: bool) -> Iterator[Finding]:
     for kind, words in _WORDS.items():
         if count := seen.found[kind]:
             mended = fix and kind in _MENDED
-            text = f"{safe(name)}: {number(count)} {_MENDED[kind] if mended else words}"
+            text = f"{safe(name)}: {in_number(count, *(_MENDED[kind] if mended else words))}"
             yield Finding(area="data", text=text, mended=mended)
     if seen.stuck:
         what = ", ".join(safe(lane, 40) for lane in seen.stuck[:3])
-        state = "were put on the ring" if fix else "are not on the ring: --fix puts them there"
-        text = f"{safe(name)}: {number(len(seen.stuck))} lanes with work ({what}) {state}"
+        state = (
+            in_number(len(seen.stuck), "was put on the ring", "were put on the ring")
+            if fix
+            else in_number(
+                len(seen.stuck),
+                "is not on the ring: --fix puts it there",
+                "are not on the ring: --fix puts them there",
+            )
+        )
+        lanes_with = in_number(len(seen.stuck), "1 lane with work", "{} lanes with work")
+        text = f"{safe(name)}: {lanes_with} ({what}) {state}"
         yield Finding(area="data", text=text, mended=fix)
 
 

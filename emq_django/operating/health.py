@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from emq_django.operating.command import sentence
 from emq_django.operating.survey import QueueSeen, Survey
-from emq_django.operating.text import number, safe, span
+from emq_django.operating.text import in_number, number, safe, span
 
 _AT_ALL: Final = -1  # ms: also what came or fell due in this moment
 
@@ -110,12 +110,17 @@ def about(one: QueueSeen, limits: Limits) -> Iterator[Finding]:
     name = safe(one.name)
     late_ms = expired_for_ms(one) or 0
     if counts.expired and late_ms > limits.expired_ms:
+        over = in_number(
+            counts.expired,
+            "1 lease is over and nobody brings its job",
+            "{} leases are over and nobody brings their jobs",
+        )
         yield Finding(
             check="expired",
             queue=one.name,
             ms=late_ms,
-            text=f"{name}: {number(counts.expired)} leases are over and nobody brings their jobs"
-            f" back, oldest expired lease {late_ms // 1_000} s ({span(late_ms)}): start a worker",
+            text=f"{name}: {over} back, oldest expired lease {late_ms // 1_000} s"
+            f" ({span(late_ms)}): start a worker",
         )
     if counts.paused:  # that its jobs wait is what somebody wanted
         return

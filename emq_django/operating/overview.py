@@ -11,7 +11,7 @@ from emq_django.operating.command import sentence
 from emq_django.operating.survey import QueueSeen, Survey, ask
 from emq_django.operating.tables import Cell, Column, Row, table
 from emq_django.operating.terminal import Terminal
-from emq_django.operating.text import number, safe, span
+from emq_django.operating.text import in_number, number, safe, span
 from emq_django.protocol import metrics
 
 _HEAD = (
@@ -77,7 +77,8 @@ def _missing_from(seen: Survey, terminal: Terminal) -> list[str]:
     ]
     lines += [one.stranger for one in seen.queues if one.stranger]
     if seen.left_out:
-        lines.append(f"{number(seen.left_out)} queues are left out; name those you want to see")
+        out = in_number(seen.left_out, "1 queue is left out", "{} queues are left out")
+        lines.append(f"{out}; name those you want to see")
     return lines
 
 

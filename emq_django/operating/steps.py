@@ -14,6 +14,7 @@ from typing import Final
 from emq_django.connections import wire_for
 from emq_django.errors import InvalidLane
 from emq_django.operating.keys import live_keys, scan
+from emq_django.operating.text import counted, in_number
 from emq_django.protocol import lanes, mend, operate, read, registry
 from emq_django.protocol.keyspace import Queue, id_text
 from emq_django.protocol.operate import Obliterated, Reprocessed
@@ -74,7 +75,13 @@ def retry_dead(queue: Queue) -> Iterator[Walk]:
         if not page.more or len(ids) < len(page.entries):
             break
     if walk.skipped:
-        walk.notes.append(f"{walk.skipped:,} were left: no row, damaged, or their key is taken")
+        walk.notes.append(
+            in_number(
+                walk.skipped,
+                "1 was left: no row, damaged, or its key is taken",
+                "{} were left: no row, damaged, or their key is taken",
+            )
+        )
     yield walk
 
 
@@ -96,7 +103,8 @@ def drain(queue: Queue, also: Sequence[JobSet] = ()) -> Iterator[Walk]:
         yield from _drain_set(queue, one, sizes[one], walk)
     after = wire.run(read.counts(queue))
     if left := after.pending + after.lane_pending:
-        walk.notes.append(f"{left:,} wait by now: pause the queue to keep it empty")
+        wait = in_number(left, "1 waits", "{} wait")
+        walk.notes.append(f"{wait} by now: pause the queue to keep it empty")
     yield walk
 
 
@@ -120,8 +128,8 @@ def obliterate(queue: Queue, *, force: bool = False) -> Iterator[Walk]:
     counts = wire.run(read.counts(queue))
     if counts.active and not force:
         raise Refused(
-            f"workers hold {counts.active:,} jobs of it: wait for them, or say --force, and their"
-            " results are refused"
+            f"workers hold {counted(counts.active, 'job')} of it: wait for them, or say --force,"
+            " and their results are refused"
         )
     waiting = counts.pending + counts.lane_pending + counts.scheduled
     walk = Walk(total=waiting + counts.active + counts.dead)
@@ -158,4 +166,10 @@ def _strays(queue: Queue, walk: Walk) -> Iterator[Walk]:
             removed += wire.client.execute(("UNLINK", *others), queue.base)
         yield walk
     if removed:
-        walk.notes.append(f"{removed:,} keys that nothing pointed to are gone too")
+        walk.notes.append(
+            in_number(
+                removed,
+                "1 key that nothing pointed to is gone too",
+                "{} keys that nothing pointed to are gone too",
+            )
+        )

@@ -54,6 +54,15 @@ def counted(value: int, noun: str) -> str:
     return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
+def in_number(value: int, one: str, many: str) -> str:
+    """Return ``one`` for 1, else ``many`` with the number in place of ``{}``.
+
+    >>> in_number(1, "a job is dead", "{} jobs are dead"), in_number(0, "a job", "{} jobs")
+    ('a job is dead', '0 jobs')
+    """
+    return one if value == 1 else many.format(number(value))
+
+
 def span(ms: float) -> str:
     """Return a length of time in its two largest units.
 

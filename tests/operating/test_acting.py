@@ -86,7 +86,7 @@ def test_10_000_dead_jobs_live_again_each_once(shop: Shop) -> None:
     outcome = shop.run("emq_queue", shop.name, "retry-dead")
 
     assert outcome.code == 0
-    assert "9,999 jobs wait again; 1 were left" in outcome.out
+    assert "9,999 jobs wait again; 1 was left" in outcome.out
     assert shop.redis.zcard(shop.keys.pending) == 9_999
     assert shop.redis.zcard(shop.keys.dead) == 0
 
@@ -104,6 +104,21 @@ def test_jobs_that_die_again_at_once_are_not_retried_for_ever(shop: Shop) -> Non
 
 def test_retrying_no_dead_job_is_no_error(shop: Shop) -> None:
     assert shop.run("emq_queue", shop.name, "retry-dead").out == f"{shop.name}: 0 jobs wait again\n"
+
+
+def test_one_job_is_not_told_as_many(shop: Shop) -> None:
+    def told(*arguments: str) -> str:
+        return shop.run("emq_queue", shop.name, *arguments).out
+
+    shop.bury([shop.add()])
+    assert told("retry-dead") == f"{shop.name}: 1 job waits again\n"
+    assert told("drain", "--yes") == f"{shop.name}: 1 job was removed\n"
+    shop.add()
+    shop.redis.set(shop.keys.base + b"left by somebody", "x")
+    assert told("obliterate", "--yes") == (
+        f"{shop.name}: the queue is gone, 1 job with it;"
+        " 1 key that nothing pointed to is gone too\n"
+    )
 
 
 def test_obliterate_leaves_no_key_and_no_name(shop: Shop) -> None:
@@ -167,7 +182,7 @@ def test_obliterate_refuses_while_workers_hold_jobs(shop: Shop) -> None:
     refused = shop.run("emq_queue", shop.name, "obliterate", "--yes")
 
     assert refused.code == 1
-    assert "workers hold 1 jobs" in refused.err
+    assert "workers hold 1 job of it" in refused.err
     assert not shop.counts().paused  # nothing was done
     assert shop.run("emq_queue", shop.name, "obliterate", "--yes", "--force").code == 0
     assert shop.left() == []

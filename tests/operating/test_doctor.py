@@ -91,6 +91,27 @@ def test_fix_puts_everything_right_and_loses_no_job(shop: Shop) -> None:
     assert findings(shop) == {}
 
 
+def test_one_of_a_kind_is_not_told_as_many(shop: Shop) -> None:
+    shop.add(lane=LANE)
+    shop.redis.delete(shop.keys.ring)
+    shop.redis.zrem(shop.keys.pending, shop.add())
+    shop.redis.zadd(shop.keys.dead, {"JOB00000000001": 0})
+
+    found = findings(shop)
+    mended = findings(shop, "--fix")
+
+    assert set(found) == {
+        "1 id without a row",
+        "1 row in no set, which no worker finds",
+        f"1 lane with work ({LANE}) is not on the ring",
+    }
+    assert set(mended) == {
+        "1 id without a row was removed",
+        "1 row in no set was put back",
+        f"1 lane with work ({LANE}) was put on the ring",
+    }
+
+
 def test_a_fix_that_was_stopped_goes_on_where_it_is_called_again(shop: Shop) -> None:
     shop.add_many(1_000)
     shop.redis.delete(shop.keys.pending)
