@@ -48,14 +48,15 @@ class Runner(Protocol):
 class Trouble:
     """Whether a server answers, for all links that lead to it; ``address`` is for log lines.
 
-    ``told``: a parent asks the same server, and says for its children that it is away.
+    ``told``: a parent asks the same server, and says for its children that it is away, and how
+    it tells of new jobs.
     """
 
     def __init__(
         self, address: str = "", clock: Callable[[], float] = time.monotonic, *, told: bool = False
     ) -> None:
         self.address = one_line(address)
-        self._told = told
+        self.told = told
         self._clock = clock
         self._quiet = Quiet(clock)
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class Trouble:
             if isinstance(exc, _WRITE_REFUSALS):
                 self._refused_at_s = self._clock()
             # A lost reply is this process's own.
-            if self._told and isinstance(exc, Unreachable) and not isinstance(exc, ReplyLost):
+            if self.told and isinstance(exc, Unreachable) and not isinstance(exc, ReplyLost):
                 return
             if not self._quiet.may_log(type(exc)):
                 return

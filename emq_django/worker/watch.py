@@ -263,6 +263,8 @@ class Post:
         mode = (self.ear.hears, self.ear.refusal)
         if mode != self._mode:
             self._mode = mode
+            if self.link.trouble.told:
+                return
             if self.ear.hears:
                 logger.info(
                     "server %s tells this worker of new jobs as they come",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import select
 import time
@@ -44,10 +45,15 @@ class Tree:
     """A watch as a parent has it: an idle child is always there."""
 
     def __init__(
-        self, queue: Queue, rhythm: Rhythm, connect: Callable[[], redis.Connection]
+        self,
+        queue: Queue,
+        rhythm: Rhythm,
+        connect: Callable[[], redis.Connection],
+        *,
+        told: bool = False,
     ) -> None:
         self.ear = HearingClient(connect, queue.claimable_keys, [queue.trees])
-        link = Link(Wire(self.ear), Trouble("here"))
+        link = Link(Wire(self.ear), Trouble("here", told=told))
         source = Source(QueueOptions(keys=queue, handler=zoo.work), link)
         self.post = Post(link, [source], self.ear, rhythm=rhythm)
         self.watch = Watch(lambda: [self.post])
@@ -72,9 +78,11 @@ class Tree:
 
 
 @contextlib.contextmanager
-def waiting(name: str, port: int, rhythm: Rhythm = SELDOM, **options: Any) -> Iterator[Tree]:
+def waiting(
+    name: str, port: int, rhythm: Rhythm = SELDOM, *, told: bool = False, **options: Any
+) -> Iterator[Tree]:
     connection = {"port": port, "protocol": 2, "socket_timeout": 0.5, **options}
-    tree = Tree(keys(name), rhythm, partial(redis.Connection, **connection))
+    tree = Tree(keys(name), rhythm, partial(redis.Connection, **connection), told=told)
     try:
         yield tree
     finally:
@@ -292,6 +300,16 @@ def test_a_server_that_announces_nothing_is_looked_at_again_and_again(
 
             assert tree.waits_until_there_is_work(10)
     assert "can't tell this worker of new jobs" in caplog.text
+
+
+def test_a_child_that_watches_too_leaves_to_its_parent_to_say_how(
+    queue: str, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "emq_django.worker")
+    with waiting(queue, server.port), waiting(queue, server.port, told=True) as child:
+        assert child.ear.hears
+
+    assert caplog.text.count("tells this worker of new jobs as they come") == 1
 
 
 def test_the_trees_of_a_queue_are_counted(queue: str, server: Server) -> None:
