@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from django.core.checks import WARNING, CheckMessage
@@ -195,6 +195,13 @@ def lines_of(found: list[Finding], terminal: Terminal) -> list[str]:
         lines.append(f"{terminal.paint(f'{mark:<7}', paint)} {safe(one.text, 600)}")
         lines += [f"        {safe(one.hint, 600)}"] if one.hint else []
     return lines or [terminal.paint("nothing is wrong", "good")]
+
+
+def but_for(error: EmqError, found: list[Finding]) -> list[Finding]:
+    """Return the findings without the end that repeats ``error``, which is told after them."""
+    ends = (f": {sentence(error)}", f": {error}")
+    texts = [one.text.removesuffix(ends[0]).removesuffix(ends[1]) for one in found]
+    return [replace(one, text=text) for one, text in zip(found, texts, strict=True)]
 
 
 def is_ill(found: list[Finding]) -> bool:

@@ -156,6 +156,17 @@ def test_a_key_of_another_type_is_named_not_touched(shop: Shop) -> None:
     assert shop.redis.get(shop.keys.dead) == b"a string"
 
 
+def test_why_a_server_can_not_be_asked_is_told_once() -> None:
+    with override_settings(EMQ={"CONNECTION": "redis://127.0.0.1:1/0", "QUEUES": {"mail": {}}}):
+        outcome = run_here("emq_doctor")
+
+    assert outcome.code == 2
+    assert outcome.text.count("no connection") == 1
+    assert outcome.err.startswith("CommandError: the server redis://127.0.0.1:1/0: no connection")
+    assert "emq.W004: the server redis://127.0.0.1:1/0 could not be asked\n" in outcome.out
+    assert "what the server's user may run is not known\n" in outcome.out
+
+
 def test_settings_that_can_not_work_are_told(shop: Shop) -> None:
     with override_settings(EMQ={"CONNECTION": "queue", "QUEUES": {"mail": {"LEASE_MS": 0}}}):
         outcome = run_here("emq_doctor")

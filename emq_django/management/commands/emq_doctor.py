@@ -49,7 +49,9 @@ class Command(OperatorCommand):
         if options["json"]:
             self.write_json([one.as_json() for one in found])
         else:
-            self.stdout.write("\n".join(doctor.lines_of(found, self.terminal(options))))
+            ends_with_error = seen.errors and not doctor.is_ill(found)
+            told = doctor.but_for(seen.errors[0], found) if ends_with_error else found
+            self.stdout.write("\n".join(doctor.lines_of(told, self.terminal(options))))
         if doctor.is_ill(found):
             sys.exit(NO)
         if seen.errors:
