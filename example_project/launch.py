@@ -10,6 +10,7 @@ import fcntl
 import importlib.resources
 import os
 import secrets
+import shlex
 import signal
 import sys
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from emq_django.errors import EmqError
-from example_project.options import Options, read_options
+from example_project.options import DATA_DIR, Options, read_options
 from example_project.processes import LaunchFailed, Part, running_server, running_worker
 from example_project.progress import Screen
 from example_project.visitor import Visitor
@@ -103,12 +104,22 @@ def _run_parts(options: Options, screen: Screen, stack: contextlib.ExitStack) ->
     _import(options, screen, visitor, parts)
     _count(screen, visitor, parts)
     screen.line()
+    if options.once:
+        screen.line("Every job has run. With --once nothing keeps serving; to look around, run")
+        screen.line(f"    {screen.bold(_command_for(options))}")
+        return
     screen.line(f"Site      {screen.bold(site + '/')}")
     screen.line(f"Admin     {screen.bold(site + '/admin/')}")
     screen.line(f"User      {screen.bold(_USER)}")
     screen.line(f"Password  {screen.bold(password)}")
-    if not options.once:
-        _serve(screen, parts)
+    _serve(screen, parts)
+
+
+def _command_for(options: Options) -> str:
+    """Return the command that serves what a run with these options left."""
+    words = ["python3", "-m", "example_project"]
+    words += ["--data", str(options.data)] if options.data != DATA_DIR else []
+    return shlex.join(words)
 
 
 @contextlib.contextmanager

@@ -112,7 +112,7 @@ def wait_until_alone(launched: Launch, timeout_s: float = 20.0) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 class TestLaunch:
-    def test_once_imports_says_where_to_look_and_leaves_nothing(
+    def test_once_imports_says_how_to_look_around_and_leaves_nothing(
         self, launch: Callable[..., Launch]
     ) -> None:
         for _ in range(2):  # the second run finds the first one's data
@@ -124,13 +124,17 @@ class TestLaunch:
             assert "300 rows stored, 0 refused: 2 jobs in " in out
             assert "A task counted the airports of each country: " in out
             assert "100 %  2 of 2 jobs have run" in out
-            assert re.search(r"^Site +http://127\.0\.0\.1:\d+/$", out, re.MULTILINE)
-            assert re.search(r"^Admin +http://127\.0\.0\.1:\d+/admin/$", out, re.MULTILINE)
-            assert re.search(r"^User +admin\nPassword +\S{12}$", out, re.MULTILINE)
+            assert out.endswith(f"    python3 -m example_project --data {run.data}\n")
+            assert "Password" not in out, "nothing serves any more"
             assert run.left_behind() == []
 
     def test_ctrl_c_ends_everything(self, launch: Callable[..., Launch]) -> None:
         run = launch(*FEW_ROWS)
+        run.read_until("A task counted")
+        assert re.fullmatch(r"Site +http://127\.0\.0\.1:\d+/\n", run.read_until("Site"))
+        assert re.fullmatch(r"Admin +http://127\.0\.0\.1:\d+/admin/\n", run.read_until("Admin"))
+        assert re.fullmatch(r"User +admin\n", run.read_until("User"))
+        assert re.fullmatch(r"Password +\S{12}\n", run.read_until("Password"))
         run.read_until("Ctrl-C stops")
 
         os.killpg(run.process.pid, signal.SIGINT)
