@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from emq_django.admin.render import Contents
 from emq_django.conf import conf, keys
 from emq_django.connections import admin_wire_for, wire_for
-from emq_django.errors import EmqError
+from emq_django.errors import EmqError, InvalidInput
 from emq_django.operating.survey import ask, survey
 from emq_django.operating.text import safe, span, visible
 from emq_django.protocol import operate, read, settle
@@ -36,11 +36,13 @@ class Done:
 def find(job_id: str, queue: str | None) -> tuple[Queue, Row] | None:
     """Return a job and its queue; without a name every known queue is asked.
 
-    ``job_id`` may be a task result's id, which names its queue: ``mail:JOB…``.
+    ``job_id`` may be a task result's id, which names its queue: ``mail:JOB…``. Raises InvalidInput
+    where it names another one and is not itself an id in ``queue``.
     """
-    named, colon, rest = job_id.rpartition(":")
-    if queue is None and colon and is_branded(rest):
-        queue, job_id = named, rest
+    named, _, rest = job_id.rpartition(":")
+    has_queue = bool(named) and is_branded(rest)
+    if has_queue and (queue is None or queue in {named, *conf().bands(named)}):
+        queue, job_id, has_queue = queue or named, rest, False
     names = [queue] if queue is not None else _names()
     for name in names:
         where = keys(name)
@@ -51,6 +53,11 @@ def find(job_id: str, queue: str | None) -> tuple[Queue, Row] | None:
             raise row
         if row is not None:
             return where, row
+    if has_queue:
+        raise InvalidInput(
+            f"--queue {safe(queue)} and {safe(job_id)}, which is of {safe(named)}, contradict each"
+            " other: leave --queue away, or give the id alone"
+        )
     return None
 
 

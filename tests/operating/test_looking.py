@@ -341,6 +341,18 @@ def test_an_unknown_job_is_said_so(shop: Shop) -> None:
         assert outcome.err.count("\n") == 1
 
 
+def test_an_id_that_names_another_queue_than_the_option_is_said_so(shop: Shop) -> None:
+    job_id = shop.add()
+
+    outcome = shop.run("emq_job", "--queue", f"{shop.name}x", f"{shop.name}:{job_id}")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    name = shop.name
+    assert f"--queue {name}x and {name}:{job_id}, which is of {name}, " in outcome.err
+    assert "contradict each other: leave --queue away" in outcome.err
+    assert shop.run("emq_job", "--queue", shop.name, f"{shop.name}:{job_id}").code == 0
+
+
 COMMANDS = [
     ("emq_queues", "--show", "workers"), ("emq_queues", "--show", "figures"),
     ("emq_queues",), ("emq_queues", "--json"), ("emq_health",), ("emq_health", "--json"),
