@@ -18,6 +18,7 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import module_has_submodule
 
 from emq_django.conf import conf
+from emq_django.errors import ConfigError
 from emq_django.task_backend.compat import InvalidTask, Task
 
 logger = logging.getLogger("emq_django.tasks")
@@ -76,7 +77,8 @@ def discover() -> None:
     """Import the modules in which the project keeps its tasks, once.
 
     A name without a dot is looked for in every installed app. A module that fails to import
-    raises: a worker without a part of its tasks would put good jobs aside.
+    raises: a worker without a part of its tasks would put good jobs aside. ConfigError where it
+    imports what is not there.
     """
     global _discovered
     with _lock:
@@ -84,12 +86,22 @@ def discover() -> None:
             return
         for name in conf().task_modules:
             if "." in name:
-                importlib.import_module(name)
+                _import(name)
             else:
                 for app in apps.get_app_configs():
                     if app.module is not None and module_has_submodule(app.module, name):
-                        importlib.import_module(f"{app.name}.{name}")
+                        _import(f"{app.name}.{name}")
         _discovered = True
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as exc:
+        remedy = "mend it, or see EMQ['TASK_MODULES']"
+        if exc.name == "django.tasks":
+            remedy = "this Django has none: write `from emq_django import task`"
+        raise ConfigError(f"the tasks in {name} can't be imported: {exc}; {remedy}.") from exc
 
 
 def _reset(*, setting: str, **_: object) -> None:

@@ -29,7 +29,8 @@ The commands that look and act share these exit codes:
 | 2 | it could not be asked or done: arguments, settings, or a server that is away |
 | 130 | stopped by Ctrl-C; what was done is whole, and the same command does the rest |
 
-An error is one line on standard error that says what to do. On a terminal tables fit the window and
+An error is one line on standard error that says what to do; an exception in a project's own module,
+other than an import that fails, shows its traceback. On a terminal tables fit the window and
 colours mark what is wrong (`NO_COLOR` turns them off); through a pipe there are neither colours nor
 cuts. `--json` is one line of ASCII per answer, times in ms.
 """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import django
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import override_settings
 from django.utils.module_loading import import_string
@@ -30,6 +31,7 @@ from emq_django.worker import aio, limits
 from emq_django.worker.outcomes import SoftTimeLimit
 from emq_django.workers import options_for
 from tests.task_backend import zoo
+from tests.task_backend.conftest import TASKS
 
 if TYPE_CHECKING:
     from tests.task_backend.conftest import Desk
@@ -284,10 +286,26 @@ def test_a_queue_of_nobody_is_refused(name: str) -> None:
         options_for([name])
 
 
-def test_a_task_module_that_is_not_there_stops_the_worker() -> None:
+def test_a_task_module_that_is_not_there_stops_the_worker_in_a_line() -> None:
+    says = r"the tasks in no\.such\.module can't be imported: No module named 'no'; .*TASK_MODULES"
+    emq = {"CONNECTION": "queue", "TASK_MODULES": ["no.such.module"]}
+    with override_settings(EMQ=emq, TASKS=TASKS):
+        with pytest.raises(ConfigError, match=says):
+            registry.discover()
+        with pytest.raises(CommandError, match=says):
+            call_command("emq_worker", "default", "--burst")
+
+
+def test_a_task_module_that_wants_tasks_of_a_django_without_is_told_what_to_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def older(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'django.tasks'", name="django.tasks")
+
+    monkeypatch.setattr("emq_django.task_backend.registry.importlib.import_module", older)
     with (
-        override_settings(EMQ={"CONNECTION": "queue", "TASK_MODULES": ["no.such.module"]}),
-        pytest.raises(ImportError),
+        override_settings(EMQ={"CONNECTION": "queue", "TASK_MODULES": ["shop.tasks"]}),
+        pytest.raises(ConfigError, match=r"shop\.tasks .*: write `from emq_django import task`"),
     ):
         registry.discover()
 
