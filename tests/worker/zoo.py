@@ -31,8 +31,8 @@ class OwnBase(BaseException):
     pass
 
 
-def note(event: str, job: Job) -> None:
-    line = f"{event} {job.id} {job.attempts} {time.time_ns()} {os.getpid()}\n"
+def note(event: str, job: Job, at_ns: int | None = None) -> None:
+    line = f"{event} {job.id} {job.attempts} {at_ns or time.time_ns()} {os.getpid()}\n"
     descriptor = os.open(os.environ[LEDGER], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(descriptor, line.encode())
@@ -42,8 +42,9 @@ def note(event: str, job: Job) -> None:
 
 def work(job: Job) -> None:
     """Note a start, do what the payload says, note an end."""
+    at_ns = time.time_ns()  # the first line; to read the payload takes longer than some jobs
     order: dict[str, Any] = json.loads(job.payload or b"{}")
-    note("start", job)
+    note("start", job, at_ns)
     if "wait_for" in order:
         _wait_for(Path(order["wait_for"]))
     time.sleep(order.get("sleep_s", 0))
