@@ -112,7 +112,10 @@ class Crew:
             self.keeper.hold(lease)
         self._begun += len(begin)
         self.slots.low_mark = len(begin) // 2 if len(begin) > self._options.concurrency else -1
-        if begin:
+        if len(begin) == 1 and self.slots.is_lent:
+            self._hands.rest()
+            self.slots.submit(begin)  # to the very slot that took it
+        elif begin:
             self.slots.submit(begin, hands=self._worth_it([*self.slots.line(), *begin]))
 
     def look_after(self) -> None:

@@ -47,7 +47,9 @@ class Intake:
         """
         now_s = time.monotonic()
         with self._stop.cut_short():
-            haul = self._sources.take(self._incarnation, free, ahead_s, self._crew.ends.batch)
+            ends = self._crew.ends
+            ended = ends.batch if ends.waiting() else None
+            haul = self._sources.take(self._incarnation, free, ahead_s, ended)
         leases = [Lease(source, job, now_s) for source, job in haul.jobs]
         if self._stop.requested():
             drain.hand_back(leases)

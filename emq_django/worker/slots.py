@@ -109,7 +109,7 @@ class Slots(Generic[T]):
     def free(self) -> int:
         """Return how many slots have nothing to do, now or next."""
         with self._lock:
-            busy = self._busy - self._borrowers()
+            busy = self._busy - self.is_lent
             free = max(self._count - busy - len(self._line), 0)
             self._was_missed |= not (free or self._line)
             return free
@@ -130,6 +130,11 @@ class Slots(Generic[T]):
         with self._lock:
             self._was_missed |= self._busy > 0 and not (self._line or self._owed_rings)
             return not (self._busy or self._line)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether an idle slot does what was lent, and comes back for what is submitted now."""
+        return self._borrower is not None
 
     def line(self) -> list[T]:
         """Return what waits, in its order."""
@@ -158,8 +163,9 @@ class Slots(Generic[T]):
                     self._borrower.began_s = now_s  # to wait was no work
                 self._hands = max(hands, 1) + self._held_up(now_s)  # one at least goes on
             self._wake_asleep()
-            others = len(self._line) - self._borrowers()  # who comes without being summoned
-            self._summon(min(others, self._hands - self._busy))
+            others = len(self._line) - self.is_lent  # who comes without being summoned
+            if others > 0:
+                self._summon(min(others, self._hands - self._busy))
 
     def lend(self, work: Callable[[], None]) -> None:
         """Have an idle slot do ``work``; returns when that is through, and raises what it raises.
@@ -232,10 +238,6 @@ class Slots(Generic[T]):
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-
-    def _borrowers(self) -> int:
-        """Return how many do what was lent, which is no work: 0 or 1."""
-        return int(self._borrower is not None)
 
     def _held_up(self, now_s: float) -> int:
         """Return how many have been at one piece of work for long: those are no hands."""

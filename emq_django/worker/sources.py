@@ -79,8 +79,9 @@ class Source:
             self.reply_lost = self.reply_lost or isinstance(taken, ReplyLost)
             self.failed(taken)
             return []
-        self._rests.reset()
-        self.failing_since_s = None
+        if self.failing_since_s is not None:
+            self._rests.reset()
+            self.failing_since_s = None
         return taken.jobs
 
     def _call(self, incarnation: str, limit: int) -> Call[Taken]:
@@ -172,7 +173,8 @@ class Sources:
         is_full = False
         share_s = ahead_s if self._strict else ahead_s / len(self.all)
         for source in self._in_turn() if free > 0 or ahead_s > 0 else ():
-            limit = min(free + source.ahead(min(share_s, ahead_s)), MOST_AT_ONCE)
+            ahead = source.ahead(min(share_s, ahead_s)) if ahead_s > 0 else 0
+            limit = min(free + ahead, MOST_AT_ONCE)
             if limit < 1:
                 break  # its jobs may not wait in line, and those of others may not pass them by
             jobs = source.take(incarnation, limit, ended(source) if ended else None)

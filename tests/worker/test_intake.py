@@ -26,7 +26,7 @@ class Place:
         self.strays_in_s = 60.0
         crew = SimpleNamespace(
             is_idle=lambda: True, free=lambda: self.free, patience_s=lambda: 60.0,
-            ends=SimpleNamespace(batch=None), start=lambda leases, full: None,
+            ends=SimpleNamespace(waiting=lambda: 0), start=lambda leases, full: None,
             slots=SimpleNamespace(lend=self._lend),
         )  # fmt: skip
         sources = SimpleNamespace(take=self._take, doubtful=lambda: self.doubtful)
