@@ -118,10 +118,13 @@ def behave(manners: Manners) -> None:
     _manners = manners
 
 
-def hearing_clients(queues: Sequence[Queue]) -> list[tuple[HearingClient, list[Queue]]]:
+def hearing_clients(
+    queues: Sequence[Queue], *, of_reads: bool = False
+) -> list[tuple[HearingClient, list[Queue]]]:
     """Return a client that hears of changes for each server, with the queues that it holds.
 
-    Of a cluster the nodes as they are now: ask again when one no longer holds its queues. Raises
+    ``of_reads``: it hears of the next change of what is read on it, and counts as no tree. Of a
+    cluster the nodes as they are now: ask again when one no longer holds its queues. Raises
     WireError where only the server can tell, and it is away.
     """
     route = resolve(conf().connection)
@@ -136,7 +139,8 @@ def hearing_clients(queues: Sequence[Queue]) -> list[tuple[HearingClient, list[Q
             raise error_for(exc) from exc
         finally:
             client.close()
-    return [(_hearing(connect, queues), queues) for connect, queues in held.items()]
+    make = _hearing_of_reads if of_reads else _hearing
+    return [(make(connect, queues), queues) for connect, queues in held.items()]
 
 
 def close_all() -> None:
@@ -217,6 +221,10 @@ async def _close_at_shutdown(
 def _hearing(connect: Callable[[], Connection], queues: Sequence[Queue]) -> HearingClient:
     keys = [key for queue in queues for key in queue.claimable_keys]
     return HearingClient(connect, keys, [queue.trees for queue in queues], _HEARING_TIMEOUT_S)
+
+
+def _hearing_of_reads(connect: Callable[[], Connection], _queues: Sequence[Queue]) -> HearingClient:
+    return HearingClient(connect, (), timeout_s=_HEARING_TIMEOUT_S)
 
 
 def _fenced() -> Manners:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -67,6 +68,7 @@ def tree_for(
         # The parent asks servers by the connections that hear, never by these.
         sources=sources_of(of_each, connections.wire_for),
         listen=connections.hearing_clients,
+        overhear=partial(connections.hearing_clients, of_reads=True),
         before_fork=_close_all,
         work=lambda seat: _in_child(of_each, seat),
         kill_for=_name_connections,

@@ -59,6 +59,11 @@ class Queue:
         return self.pending, self.ring, self.meta, self.schedule
 
     @property
+    def waiting_keys(self) -> tuple[bytes, ...]:
+        """Return the keys of which one changes when a job can be claimed from this moment on."""
+        return self.pending, self.ring
+
+    @property
     def trees(self) -> bytes:
         """Return the pub/sub channel on which the worker trees of this queue are counted."""
         return self.base + b"dj:trees"

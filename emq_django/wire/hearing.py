@@ -34,8 +34,9 @@ _NOTHING: Final = object()
 class HearingClient:
     """Runs commands and collects announcements. For one thread.
 
-    ``make_connection`` is that of a ``KeptClient``. ``channels`` are pub/sub channels on which all
-    such clients of a queue listen, so that they can be counted there.
+    ``make_connection`` is that of a ``KeptClient``. Without ``prefixes`` it hears of the next
+    change of each key that is read on it, and of no more until that is read again. ``channels`` are
+    pub/sub channels on which all such clients of a queue listen, so that they can be counted there.
     """
 
     def __init__(
@@ -234,6 +235,8 @@ class HearingClient:
 
 
 def _tracking(prefixes: Sequence[bytes]) -> Command:
+    if not prefixes:
+        return ("CLIENT", "TRACKING", "ON")
     parts = [part for prefix in prefixes for part in ("PREFIX", prefix)]
     return ("CLIENT", "TRACKING", "ON", "BCAST", *parts)
 

@@ -18,7 +18,8 @@
     leases.py    renews what is held, notices what was lost
     cadence.py   when to promote and to reap; pauses.py grows pauses
     beat.py      says that the worker is alive, notices.py tells its host; metrics.py counts
-    wait.py      how an idle worker waits; watched.py alone, parked.py under a parent
+    wait.py      how an idle worker waits; watched.py alone, parked.py under a parent,
+                 where one child may hear for itself: lookout.py
     watch.py     what is heard of the queues; rivals.py what many trees do about it
     seat.py      a worker's place: alone, or one of several
     supervisor.py  the parent: children.py forks, guard.py enforces, recovery.py hands back

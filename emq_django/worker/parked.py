@@ -6,11 +6,13 @@ One byte per message. The parent reads the rest in the table.
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import socket
 
+    from emq_django.worker.lookout import Lookout
     from emq_django.worker.shutdown import StopRequest
     from emq_django.worker.sources import Sources
     from emq_django.worker.table import Region
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 
 # From the child.
 IDLE: Final = b"i"  # a take found nothing, and a slot is free
-TOOK: Final = b"t"  # the take after being woken found something
+TOOK: Final = b"t"  # the take after being woken, or having heard for itself, found something
 FULL: Final = b"m"  # and as much as it asked for: there may be more for another child
 BUSY: Final = b"b"  # woken, but no slot is free
+GONE: Final = b"g"  # it heard of a job for itself, but another one was quicker
 # From the parent.
 WAKE: Final = b"w"
 STOP: Final = b"s"
@@ -66,11 +69,15 @@ class Parked:
 
     on_a_slot = True
 
-    def __init__(self, line: Line, bell: Bell, sources: Sources, region: Region) -> None:
+    def __init__(
+        self, line: Line, bell: Bell, sources: Sources, region: Region, lookout: Lookout
+    ) -> None:
         self._line = line
         self._bell = bell
         self._sources = sources
         self._region = region
+        self._lookout = lookout
+        self._heard = False  # for itself; what comes of it is not known yet
         self._idle = False  # the parent believes so
         line.woken = True  # the first take is made without being told
 
@@ -79,6 +86,10 @@ class Parked:
 
     def took(self, jobs: int, limit: int, asked_s: float) -> None:
         """Tell the parent what the take found for which it woke this child."""
+        heard, self._heard = self._heard and limit > 0, False
+        self._lookout.took(jobs, heard=heard)
+        if heard and not jobs:
+            self._line.tell(GONE)
         if not jobs and limit:
             self._region.asked(asked_s)
         elif jobs == limit > 0:
@@ -93,8 +104,22 @@ class Parked:
         """Return when the parent says that a take is worth its trip, or the bell rang."""
         self._line.woken, self._idle = False, True
         self._line.tell(IDLE)
-        again_s = self._sources.again_in_s()
-        self._bell.wait(min(again_s, longest_s, _LONGEST_S))
+        wait_s = min(self._sources.again_in_s(), longest_s, _LONGEST_S)
+        quiet_s = min(self._lookout.rests_for_s(), wait_s)
+        if not self._bell.wait(quiet_s) and self._hears(wait_s - quiet_s):
+            # What can be read is left for later: first the take, which a job waits for.
+            self._heard = self._line.woken = True
+
+    def _hears(self, wait_s: float) -> bool:
+        """Wait for a change that this child hears of itself; False: for nothing, or for the bell.
+
+        Where it may not hear for itself it waits for the bell only.
+        """
+        until_s = time.monotonic() + wait_s
+        ears = self._lookout.arm(wait_s)
+        if self._lookout.has_heard():
+            return True
+        return not self._bell.wait(wait_s, ears) and time.monotonic() < until_s
 
     def wait_for_slot(self, longest_s: float = math.inf) -> None:
         """Return when the bell rang, or ``longest_s`` are over."""
@@ -109,3 +134,4 @@ class Parked:
 
     def close(self) -> None:
         """Let the line be: the parent learns from its end that this process is gone."""
+        self._lookout.close()

@@ -14,6 +14,7 @@ from emq_django.wire.sync import Wire
 from emq_django.worker.beat import Beat, busy_of, facts_of
 from emq_django.worker.cancels import Cancels
 from emq_django.worker.link import Link
+from emq_django.worker.lookout import Lookout
 from emq_django.worker.parked import Line, Parked
 from emq_django.worker.table import Region, Table
 from emq_django.worker.watch import Post, Rhythm, Watch
@@ -84,9 +85,16 @@ class ChildSeat(Seat):
     is_alone = False
 
     def __init__(
-        self, incarnation: str, kill: Kill, listen: Listen, region: Region, line: socket.socket
+        self,
+        incarnation: str,
+        kill: Kill,
+        listen: Listen,
+        overhear: Listen,
+        region: Region,
+        line: socket.socket,
     ) -> None:
         super().__init__(incarnation, kill, listen, region)
+        self._overhear = overhear
         self._line = line
 
     def idle(
@@ -104,7 +112,8 @@ class ChildSeat(Seat):
             # It ends when nothing is left, which it sees for itself.
             watch = Watch(lambda: posts_for(options, sources.all, self._listen))
             return Watched(bell, watch, sources)
-        return Parked(line, bell, sources, region)
+        queues = [source.options.keys for source in sources.all]
+        return Parked(line, bell, sources, region, Lookout(self._overhear, queues, region))
 
 
 def posts_for(

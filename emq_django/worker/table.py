@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from emq_django.protocol.keyspace import id_bytes, id_text
 
 _BEAT_AT, _ASKED_AT, _USED_AT = 0, 8, 16  # beat_s, asked_s, slots used so far
+_APPOINTED_AT, _HEARS_AT = 24, 25  # may it hear of jobs for itself, does it
 _HEADER_BYTES: Final = 64
 _CONNECTIONS: Final = 192  # numbers of open connections; further ones are not noted
 # state, tries, queue, bytes of the id, lease_ms, token, began_s, until_s, deadline_s, helped_s,
@@ -129,6 +130,22 @@ class Region:
     def asked_s(self) -> float:
         """Return when the last take was sent that found nothing more (parent)."""
         return float(_DOUBLE.unpack_from(self._map, self._at + _ASKED_AT)[0])
+
+    def appoint(self, appointed: bool) -> None:
+        """Let this child hear of jobs for itself, from its next wait on, or not (parent)."""
+        self._map[self._at + _APPOINTED_AT] = appointed
+
+    def is_appointed(self) -> bool:
+        """Tell whether it may hear of jobs for itself."""
+        return bool(self._map[self._at + _APPOINTED_AT])
+
+    def hears(self, hears: bool) -> None:
+        """Note whether it does."""
+        self._map[self._at + _HEARS_AT] = hears
+
+    def is_hearing(self) -> bool:
+        """Tell whether it hears of jobs for itself, and has not come back from a take (parent)."""
+        return bool(self._map[self._at + _HEARS_AT])
 
     def hold(
         self, queue: int, job_id: str, token: int, tries: int, lease_ms: int, until_s: float

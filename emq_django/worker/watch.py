@@ -129,6 +129,10 @@ class Post:
         elif idle and self._looks_only() and self._poll_at_s <= now_s:
             self._visit(now_s, rivals, self.sources)
 
+    def hears(self) -> bool:
+        """Tell whether the server announces changes, and not too many of them."""
+        return not self._looks_only()
+
     def answers(self) -> bool:
         """Tell whether the server answered when it was last asked."""
         return self._retry_at_s == 0.0
@@ -331,6 +335,10 @@ class Watch:
             self._find_servers(self._clock())
         found = [post.sweep() for post in self.posts]
         return any(found)
+
+    def hears(self) -> bool:
+        """Tell whether all servers announce changes."""
+        return bool(self.posts) and all(post.hears() for post in self.posts)
 
     def wants_take(self) -> bool:
         """Tell whether somebody should go and take now."""

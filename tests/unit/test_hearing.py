@@ -47,10 +47,11 @@ def ear() -> Iterator[Callable[..., HearingClient]]:
     """Return a hearing client of a port; its options go to the client."""
     made: list[HearingClient] = []
 
-    def start(port: int, prefix: bytes = b"p:", **options: Any) -> HearingClient:
+    def start(port: int, prefix: bytes | None = b"p:", **options: Any) -> HearingClient:
         connection = {"host": LOOPBACK, "port": port, "protocol": 2, "socket_timeout": 5}
+        prefixes = [] if prefix is None else [prefix]
         connect = partial(redis.Connection, **connection, driver_info=None)
-        made.append(HearingClient(connect, [prefix], **{"timeout_s": 5.0, **options}))
+        made.append(HearingClient(connect, prefixes, **{"timeout_s": 5.0, **options}))
         return made[-1]
 
     yield start
@@ -91,6 +92,25 @@ def test_an_error_reply_is_raised_and_the_connection_stays(
 
     assert client.execute(PING, KEY) in ("PONG", b"PONG")
     assert client.connects == 1
+
+
+def test_without_prefixes_the_next_change_of_what_was_read_is_heard_and_no_other(
+    ear: Callable[..., HearingClient], server: Server, queue: str, redis_client: redis.Redis
+) -> None:
+    client = ear(server.port, prefix=None)
+    read, unread = (f"emq:{{{queue}}}:{name}".encode() for name in ("read", "unread"))
+    client.execute(("EXISTS", read), KEY)  # what is not there yet can be heard of as well
+
+    redis_client.set(unread, 1)
+    redis_client.set(read, 1)
+    heard_in_time(client, read)
+    redis_client.set(read, 2)
+    client.execute(PING, KEY)
+    assert client.heard() == []
+
+    client.execute(("EXISTS", read), KEY)
+    redis_client.delete(read, unread)
+    heard_in_time(client, read)
 
 
 def test_a_prefix_that_is_added_later_is_heard_and_asked_for_once(

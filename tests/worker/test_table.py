@@ -123,11 +123,17 @@ def test_a_cleared_region_is_empty_and_its_neighbours_are_not() -> None:
     for region in (first, second):
         hold(region)
         region.connected(9)
+        region.appoint(True)
+        region.hears(True)
 
     first.clear()
 
     assert not first.slots()
     assert not first.connections()
+    assert not first.is_appointed()
+    assert not first.is_hearing()
+    assert second.is_appointed()
+    assert second.is_hearing()
     assert len(second.slots()) == 1
     assert time.monotonic() - first.beat_s() < 10
 
