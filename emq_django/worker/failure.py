@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import traceback
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _MESSAGE_CHARS: Final = 1_000
 _SOURCE_CHARS: Final = 160
 _FRAMES: Final = 20  # the innermost ones: the row keeps some 8 KB of all this
 _RELATED: Final = 4  # causes, or members of a group
 _LINE_CHARS: Final = 300
+_OURS: Final = __name__.partition(".")[0]
 _RECORD_CHARS: Final = 3_000  # of a traceback, in each line of a job's errors
 
 
@@ -34,7 +38,7 @@ def record(exc: BaseException, token: int, worker: str, began_ms: int, ended_ms:
     """
     kind = type(exc)
     try:
-        text = "".join(traceback.format_exception(exc, limit=-_FRAMES))
+        text = "".join(traceback.format_exception(kind, exc, _of_the_job(exc), limit=-_FRAMES))
     except BaseException:  # noqa: BLE001 - as in describe, which never raises
         text = describe(exc)
     if len(text) > _RECORD_CHARS:
@@ -93,13 +97,28 @@ def _message(exc: BaseException) -> str:
 
 
 def _frames(exc: BaseException) -> list[str]:
-    frames = traceback.extract_tb(exc.__traceback__, limit=-_FRAMES)
+    frames = traceback.extract_tb(_of_the_job(exc), limit=-_FRAMES)
     lines = ["Traceback (innermost call last):"] if frames else []
     for frame in frames:
         lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
         if frame.line:
             lines.append(f"    {frame.line[:_SOURCE_CHARS]}")
     return lines
+
+
+def _of_the_job(exc: BaseException) -> TracebackType | None:
+    """Return the traceback from the first frame on that is not ours; all of it if there is none.
+
+    The worker's own way to a job is the same each time and says nothing about what went wrong.
+    """
+    own = exc.__traceback__
+    while own is not None and _package(own) == _OURS:
+        own = own.tb_next
+    return own or exc.__traceback__
+
+
+def _package(part: TracebackType) -> str:
+    return str(part.tb_frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def _related(exc: BaseException) -> list[str]:

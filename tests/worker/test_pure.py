@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import json
+import re
 import threading
 from dataclasses import replace
 from typing import Any
@@ -148,6 +149,31 @@ def test_a_failure_names_type_message_place_and_cause() -> None:
     assert text.startswith("tests.worker.zoo.OwnBase: outer\nTraceback")
     assert "in _raised" in text
     assert "caused by KeyError: 'inner' (at " in text
+
+
+def _raised_under(module: str, code: str, **names: object) -> BaseException:
+    """Return what ``code`` of a module raises, seen from there."""
+    try:
+        exec(code, {"__name__": module, **names})
+    except Exception as exc:  # noqa: BLE001 - whatever it is
+        assert exc.__traceback__ is not None
+        return exc.with_traceback(exc.__traceback__.tb_next)
+    raise AssertionError("nothing was raised")
+
+
+def test_a_traceback_begins_with_the_first_frame_that_is_not_ours() -> None:
+    def code_of_a_job() -> None:
+        Retry("again", in_ms="soon")  # type: ignore[arg-type]
+
+    theirs = failure.describe(_raised_under("emq_django.worker.run", "job()", job=code_of_a_job))
+    ours = failure.describe(_raised_under("emq_django.worker.run", "None.x"))
+    other = failure.describe(_raised_under("emq_django_extras", "None.x"))
+
+    frames = re.findall(r"^  File .* in (.*)$", theirs, re.MULTILINE)
+    assert frames[0] == "code_of_a_job"
+    assert "__init__" in frames[1:]  # what it called of ours
+    assert "in <module>" in ours
+    assert "in <module>" in other
 
 
 def test_a_hostile_exception_is_described_all_the_same() -> None:
