@@ -153,12 +153,10 @@ def test_a_failure_names_type_message_place_and_cause() -> None:
 
 def _raised_under(module: str, code: str, **names: object) -> BaseException:
     """Return what ``code`` of a module raises, seen from there."""
-    try:
+    with pytest.raises((AttributeError, InvalidDuration)) as raised:
         exec(code, {"__name__": module, **names})
-    except Exception as exc:  # noqa: BLE001 - whatever it is
-        assert exc.__traceback__ is not None
-        return exc.with_traceback(exc.__traceback__.tb_next)
-    raise AssertionError("nothing was raised")
+    assert raised.value.__traceback__ is not None
+    return raised.value.with_traceback(raised.value.__traceback__.tb_next)
 
 
 def test_a_traceback_begins_with_the_first_frame_that_is_not_ours() -> None:
