@@ -21,6 +21,7 @@
     └── WireError                 the server could not be asked, or could not do it
         ├── Unreachable           no connection, or no reply in time
         │   ├── WrongAddress      something answers there that is no such server
+        │   ├── TooManyClients    the server has as many connections as it may have
         │   └── ReplyLost         the command was sent: it may have run
         ├── ServerBusy            loading, failing over or running a long script
         ├── ServerReadOnly        a replica answered
@@ -127,6 +128,12 @@ class WrongAddress(Unreachable):
     """Something answers there: another kind of server, or one without such a database."""
 
     remedy = 'correct EMQ["CONNECTION"]'
+
+
+class TooManyClients(Unreachable):
+    """The server has as many connections as it may have (``maxclients``)."""
+
+    remedy = "end clients that are not needed, or raise its maxclients"
 
 
 class ReplyLost(Unreachable):

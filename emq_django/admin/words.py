@@ -150,6 +150,7 @@ def _headline(error: BaseException) -> str:
         errors.ProtocolError: _("The server refused to read this."),
         errors.Unreachable: _("The server did not answer."),
         errors.WrongAddress: _("What answers is not the queue server."),
+        errors.TooManyClients: _("The server has no connection left."),
         errors.ServerBusy: _("The server is not ready: it loads its data, fails over or is busy."),
         errors.ServerReadOnly: _("The server that answered is a replica."),
         errors.ServerFull: _("The server is at its memory limit."),

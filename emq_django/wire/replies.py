@@ -108,6 +108,8 @@ def _not_made(cause: BaseException) -> EmqError:
         return errors.WrongAddress(f"no connection: what answers is no Redis or Valkey: {text}")
     if isinstance(cause, driver.ResponseError) and _NO_DATABASE.search(text):
         return errors.WrongAddress(f"no connection: the server has no such database: {text}")
+    if "max number of clients" in text:
+        return errors.TooManyClients(f"no connection: {text}")
     return errors.Unreachable(f"no connection: {text}")
 
 

@@ -12,11 +12,12 @@ import pytest
 import redis
 from django.core.cache import caches
 
+import emq_django
 from emq_django import connections
 from emq_django.addresses import address_of, addresses_of, resolve
 from emq_django.conf import SettingsError, keys
 from emq_django.connections import admin_wire_for, async_wire_for, wire_for
-from emq_django.errors import AccessRefused
+from emq_django.errors import AccessRefused, TooManyClients
 from emq_django.protocol.claim import claim
 from emq_django.protocol.enqueue import enqueue
 from emq_django.protocol.ids import mint
@@ -549,3 +550,17 @@ def test_a_changed_setting_takes_effect_at_once(
     assert first is not second
     with other.client() as client:
         assert client.zcard(keys(queue).pending) == 1
+
+
+def test_a_server_without_a_connection_left_is_not_called_away(
+    settings: Settings, fresh_server: Callable[..., Server], queue: str
+) -> None:
+    full = fresh_server("--maxclients", "1")
+    settings.EMQ = {**settings.EMQ, "CONNECTION": full.url, "ENQUEUE_DEADLINE_S": 0}
+    with full.client() as only:
+        only.ping()
+        with pytest.raises(TooManyClients, match="max number of clients") as refused:
+            emq_django.enqueue(queue, b"x")
+
+    assert "maxclients" in TooManyClients.remedy
+    assert isinstance(refused.value.__cause__, redis.ConnectionError)

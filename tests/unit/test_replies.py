@@ -99,7 +99,8 @@ def _not_sent(cause: Exception) -> NotSent:
         (driver.BusyLoadingError("loading"), errors.ServerBusy),
         (driver.InvalidResponse('Protocol error, got "<"'), errors.WrongAddress),
         (driver.ResponseError("DB index is out of range"), errors.WrongAddress),
-        (driver.ResponseError("max number of clients reached"), errors.Unreachable),
+        (driver.ResponseError("max number of clients reached"), errors.TooManyClients),
+        (driver.ConnectionError("max number of clients reached"), errors.TooManyClients),
     ],
     ids=repr,
 )
