@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.http import HttpRequest
 
-from emq_django.admin.render import Contents
+from emq_django.admin.render import Contents, Shown
 from emq_django.conf import conf, keys
 from emq_django.connections import admin_wire_for, wire_for
 from emq_django.errors import EmqError, InvalidInput
 from emq_django.operating.survey import ask, survey
 from emq_django.operating.text import safe, span, visible
-from emq_django.protocol import operate, read, settle
+from emq_django.protocol import operate, read, results, settle
+from emq_django.protocol.calls import Call
 from emq_django.protocol.ids import is_branded, minted_ms
 from emq_django.protocol.keyspace import Queue
 from emq_django.protocol.operate import Cancelled, Removed, Reprocessed
 from emq_django.protocol.records import Blob, ClaimedJob, Row, Verdict
+from emq_django.protocol.results import Left
+
+R = TypeVar("R")
 
 _PLAIN: Final = ("state", "attempts", "group", "failures", "stalled", "worker", "cancel")
+_LEFT: Final = "finished; this is what it left"
+_LEFT_PLAIN: Final = ("state", "task", "attempts", "failures", "stalled", "worker")
+_LEFT_CONTENTS: Final = ("value", "payload", "progress", "last_error", "errors")
 _WHOLE_BYTES: Final = 2**30  # a value may not be larger on any server
 
 
@@ -39,26 +47,14 @@ def find(job_id: str, queue: str | None) -> tuple[Queue, Row] | None:
     ``job_id`` may be a task result's id, which names its queue: ``mail:JOB…``. Raises InvalidInput
     where it names another one and is not itself an id in ``queue``.
     """
-    named, _, rest = job_id.rpartition(":")
-    has_queue = bool(named) and is_branded(rest)
-    if has_queue and (queue is None or queue in {named, *conf().bands(named)}):
-        queue, job_id, has_queue = queue or named, rest, False
-    names = [queue] if queue is not None else _names()
-    for name in names:
-        where = keys(name)
-        (row,) = ask(
-            admin_wire_for(where), [read.row(where, job_id, conf().admin.payload_max_bytes)]
-        )
-        if isinstance(row, EmqError):
-            raise row
-        if row is not None:
-            return where, row
-    if has_queue:
-        raise InvalidInput(
-            f"--queue {safe(queue)} and {safe(job_id)}, which is of {safe(named)}, contradict each"
-            " other: leave --queue away, or give the id alone"
-        )
-    return None
+    limit = conf().admin.payload_max_bytes
+    return _first(job_id, queue, lambda where, its_id: read.row(where, its_id, limit))
+
+
+def find_left(job_id: str, queue: str | None) -> tuple[Queue, str, Left] | None:
+    """Return what a finished job left behind, with its queue and its id; arguments as ``find``."""
+    found = _first(job_id, queue, results.result)
+    return found and (found[0], _parted(job_id, queue)[1], found[1])
 
 
 def raw_payload(queue: Queue, job_id: str) -> bytes | None:
@@ -72,6 +68,36 @@ def without_payload(row: Row) -> str:
     """Return why there are no bytes to show, in words."""
     ended = ": a job that has ended keeps none" if row.finished else ""
     return f"it is {_place(row)} and has no payload{ended}"
+
+
+def lines_of_left(queue: Queue, job_id: str, left: Left) -> Iterator[str]:
+    """Yield what is still known of a finished job, as ``lines_of`` does of another."""
+    for name, value in (("queue", queue.name), ("id", job_id), ("place", _LEFT)):
+        yield f"{name:<9} {safe(value)}"
+    for name in _LEFT_PLAIN:
+        if text := left.text(name):
+            yield f"{name:<9} {safe(text)}"
+    if (ended_ms := left.number("finished")) is not None:
+        yield f"{'ended':<9} {span(time.time() * 1_000 - ended_ms)} ago"
+    for name, size, text in _left_contents(queue, job_id, left):
+        yield f"{name} ({size:,} bytes)"
+        yield from (f"    {visible(line)}" for line in text.split("\n"))
+
+
+def left_as_json(queue: Queue, job_id: str, left: Left) -> dict[str, Any]:
+    """Return the same for programs."""
+    return {
+        "queue": queue.name,
+        "id": job_id,
+        "place": None,
+        "finished": True,
+        "ended_ms": left.number("finished"),
+        "fields": {name: left.text(name) for name in _LEFT_PLAIN if left.text(name)},
+        "contents": {
+            name: {"bytes": size, "shown": text}
+            for name, size, text in _left_contents(queue, job_id, left)
+        },
+    }
 
 
 def lines_of(queue: Queue, row: Row) -> Iterator[str]:
@@ -162,6 +188,53 @@ def release(queue: Queue, row: Row) -> Done:
     return Done(ok=False, text=text, verdict=answer.value)
 
 
+def _first(
+    job_id: str, queue: str | None, question: Callable[[Queue, str], Call[R | None]]
+) -> tuple[Queue, R] | None:
+    """Ask every queue where the job may be, and return the first answer that is one."""
+    names, its_id, contradicts = _parted(job_id, queue)
+    for name in _names() if names is None else names:
+        where = keys(name)
+        (answer,) = ask(admin_wire_for(where), [question(where, its_id)])
+        if isinstance(answer, EmqError):
+            raise answer
+        if answer is not None:
+            return where, answer
+    if contradicts:
+        raise InvalidInput(
+            f"--queue {safe(queue)} and {safe(job_id)}, which is of {safe(contradicts)}, contradict"
+            " each other: leave --queue away, or give the id alone"
+        )
+    return None
+
+
+def _parted(job_id: str, queue: str | None) -> tuple[list[str] | None, str, str]:
+    """Return the queues to be asked (None: all), the id, and a queue that the id names instead."""
+    named, _, rest = job_id.rpartition(":")
+    if not (named and is_branded(rest)):
+        return None if queue is None else [queue], job_id, ""
+    if queue is None or queue in {named, *conf().bands(named)}:
+        return [queue or named], rest, ""
+    return [queue], job_id, named
+
+
+def _left_contents(queue: Queue, job_id: str, left: Left) -> Iterator[tuple[str, int, str]]:
+    contents = Contents(_nobody(), queue.name, allowed=True)
+    limit = conf().admin.payload_max_bytes
+    for name in _LEFT_CONTENTS:
+        value = left.fields[name]
+        if name == "value" and value is None and (size := left.number("value_bytes")):
+            yield name, size, "(too large to have been kept)"
+        elif value:
+            size = len(value)
+            shown = contents.whole(job_id, name, Blob(size, value if size <= limit else None))
+            yield (
+                name,
+                size,
+                f"{shown.text}\n({shown.remark})".strip("\n") if shown.remark else shown.text,
+            )
+
+
 def _names() -> list[str]:
     seen = survey()
     if seen.errors and not any(one.counts for one in seen.queues):
@@ -174,7 +247,11 @@ def _contents(queue: Queue, row: Row) -> Iterator[tuple[str, str]]:
     names = sorted(row.fields.keys() - set(_PLAIN), key=lambda name: (name != "payload", name))
     for name in names:
         shown = contents.whole(row.id, name, row.fields[name])
-        yield name, f"{shown.text}\n({shown.remark})".strip("\n") if shown.remark else shown.text
+        yield name, _with_remark(shown)
+
+
+def _with_remark(shown: Shown) -> str:
+    return f"{shown.text}\n({shown.remark})".strip("\n") if shown.remark else shown.text
 
 
 def _nobody() -> HttpRequest:

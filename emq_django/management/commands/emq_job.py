@@ -11,6 +11,9 @@ from django.core.management.base import CommandError
 from emq_django.operating import jobs
 from emq_django.operating.command import NO, UNABLE, OperatorCommand
 from emq_django.operating.text import safe
+from emq_django.protocol.keyspace import Queue
+from emq_django.protocol.records import Row
+from emq_django.protocol.results import Left
 
 _ACTIONS = {
     "cancel": jobs.cancel,
@@ -48,20 +51,18 @@ class Command(OperatorCommand):
                 returncode=UNABLE,
             )
         found = jobs.find(options["id"], options["queue"])
-        if found is None:
+        action = next((name for name in _ACTIONS if options[name]), "")
+        left = None
+        if found is None or found[1].finished:
+            left = jobs.find_left(options["id"], options["queue"])
+        if left is not None:
+            self._show_left(left, options, action)
+        elif found is None:
             where = f"in {safe(options['queue'])}" if options["queue"] else "in any known queue"
             raise CommandError(f"{safe(options['id'])} is not {where}", returncode=NO)
-        for name, action in _ACTIONS.items():
-            if options[name]:
-                done = action(*found)
-                if not done.ok:
-                    raise CommandError(f"{safe(found[1].id)}: {done.text}", returncode=NO)
-                if options["json"]:
-                    self.write_json({"id": found[1].id, "did": name, "verdict": done.verdict})
-                else:
-                    self.stdout.write(f"{safe(found[1].id)}: {done.text}")
-                return
-        if options["raw"]:
+        elif action:
+            self._act(action, found, options)
+        elif options["raw"]:
             payload = jobs.raw_payload(found[0], found[1].id)
             if payload is None:
                 why = jobs.without_payload(found[1])
@@ -71,3 +72,24 @@ class Command(OperatorCommand):
             self.write_json(jobs.as_json(*found))
         else:
             self.stdout.write("\n".join(jobs.lines_of(*found)))
+
+    def _act(self, action: str, found: tuple[Queue, Row], options: dict[str, Any]) -> None:
+        done = _ACTIONS[action](*found)
+        if not done.ok:
+            raise CommandError(f"{safe(found[1].id)}: {done.text}", returncode=NO)
+        if options["json"]:
+            self.write_json({"id": found[1].id, "did": action, "verdict": done.verdict})
+        else:
+            self.stdout.write(f"{safe(found[1].id)}: {done.text}")
+
+    def _show_left(
+        self, left: tuple[Queue, str, Left], options: dict[str, Any], action: str
+    ) -> None:
+        """Show what a finished job left; there is nothing to be done to it any more."""
+        if action or options["raw"]:
+            why = "it has finished and only its result is left: nothing was done"
+            raise CommandError(f"{safe(left[1])}: {why}", returncode=NO)
+        if options["json"]:
+            self.write_json(jobs.left_as_json(*left))
+        else:
+            self.stdout.write("\n".join(jobs.lines_of_left(*left)))
