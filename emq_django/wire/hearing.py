@@ -56,6 +56,7 @@ class HearingClient:
         self._connection: Any = None
         self._reader: Any = None
         self._heard: list[bytes] = []
+        self._answers: list[Any] = []
         self._deaf = False
         _clients.add(self)
 
@@ -91,6 +92,21 @@ class HearingClient:
             self.close()
             raise
         return replies
+
+    def ask(self, commands: Sequence[Command]) -> None:
+        """Send commands and do not wait: what ``heard`` reads then may be ``answers``."""
+        if self._connection is None:
+            self._connect()
+        self._answers = []
+        try:
+            self._send(commands)
+        except BaseException:
+            self.close()
+            raise
+
+    def answers(self) -> list[Any]:
+        """Return the replies, or error instances, to ``ask`` that were read so far."""
+        return self._answers
 
     def has_heard(self) -> bool:
         """Tell whether ``heard`` has something to say of which the socket shows nothing.
@@ -215,8 +231,8 @@ class HearingClient:
 
     def _note_rest(self) -> None:
         """Note what was announced and is read already, behind the last reply."""
-        while self._next() is not _NOTHING:
-            pass  # a reply that nobody waits for any more
+        while (reply := self._next()) is not _NOTHING:
+            self._answers.append(reply)
 
     def _next(self) -> Any:
         """Return the next reply, or nothing; announcements on the way are noted."""

@@ -53,7 +53,9 @@ class Intake:
         leases = [Lease(source, job, now_s) for source, job in haul.jobs]
         if self._stop.requested():
             drain.hand_back(leases)
-        elif haul.asked:
+            self._idle.gave_back()
+            return len(leases)
+        if haul.asked:
             self._crew.start(leases, full=haul.is_full)
         self._idle.took(len(leases), haul.asked, now_s)
         return len(leases)

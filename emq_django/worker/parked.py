@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 IDLE: Final = b"i"  # a take found nothing, and a slot is free
 TOOK: Final = b"t"  # the take after being woken, or having heard for itself, found something
 FULL: Final = b"m"  # and as much as it asked for: there may be more for another child
-BUSY: Final = b"b"  # woken, but no slot is free
-GONE: Final = b"g"  # it heard of a job for itself, but another one was quicker
+BUSY: Final = b"b"  # woken, but no slot is free, or this child stops: another one should go
+GONE: Final = b"g"  # it heard of a job for itself, but somebody else was quicker
 # From the parent.
 WAKE: Final = b"w"
 STOP: Final = b"s"
@@ -87,8 +87,7 @@ class Parked:
     def took(self, jobs: int, limit: int, asked_s: float) -> None:
         """Tell the parent what the take found for which it woke this child."""
         heard, self._heard = self._heard and limit > 0, False
-        self._lookout.took(jobs, heard=heard)
-        if heard and not jobs:
+        if self._lookout.took(jobs, heard=heard):
             self._line.tell(GONE)
         if not jobs and limit:
             self._region.asked(asked_s)
@@ -100,26 +99,23 @@ class Parked:
             self._line.tell(TOOK)
             self._line.woken = False
 
+    def gave_back(self) -> None:
+        """Tell the parent that there is something for another child."""
+        self._line.tell(BUSY)
+
     def wait(self, longest_s: float = math.inf) -> None:
         """Return when the parent says that a take is worth its trip, or the bell rang."""
         self._line.woken, self._idle = False, True
         self._line.tell(IDLE)
-        wait_s = min(self._sources.again_in_s(), longest_s, _LONGEST_S)
-        quiet_s = min(self._lookout.rests_for_s(), wait_s)
-        if not self._bell.wait(quiet_s) and self._hears(wait_s - quiet_s):
-            # What can be read is left for later: first the take, which a job waits for.
-            self._heard = self._line.woken = True
-
-    def _hears(self, wait_s: float) -> bool:
-        """Wait for a change that this child hears of itself; False: for nothing, or for the bell.
-
-        Where it may not hear for itself it waits for the bell only.
-        """
-        until_s = time.monotonic() + wait_s
-        ears = self._lookout.arm(wait_s)
-        if self._lookout.has_heard():
-            return True
-        return not self._bell.wait(wait_s, ears) and time.monotonic() < until_s
+        again_s = self._sources.again_in_s()
+        until_s = time.monotonic() + min(again_s, longest_s, _LONGEST_S)
+        while (left_s := until_s - time.monotonic()) > 0:
+            ears, at_most_s = self._lookout.watch(left_s)
+            if self._bell.wait(min(left_s, at_most_s), ears):
+                return
+            if time.monotonic() < until_s and self._lookout.has_heard():
+                self._heard = self._line.woken = True
+                return
 
     def wait_for_slot(self, longest_s: float = math.inf) -> None:
         """Return when the bell rang, or ``longest_s`` are over."""

@@ -20,6 +20,9 @@ from emq_django.worker.pauses import jitter
 _HEAD_START_S: Final = 0.005  # what the quick one needs for its take to be heard of by the others
 _PER_TREE_S: Final = 0.002  # then one more asks every so often, until the take is heard of
 _LONGEST_S: Final = 0.25
+# Within this a process that hears of a job for itself, or that has just taken one, has asked
+# (again), and said what came of it.
+_OWN_S: Final = 0.003
 _ECHO_S: Final = 0.1  # a take's own change is heard within this time, also on a busy machine
 _FEW: Final = 3
 
@@ -29,6 +32,7 @@ class Rivals:
 
     def __init__(self, uniform: Callable[[float, float], float] = jitter) -> None:
         self.others = 0
+        self.has_lookout = False  # a process of this tree hears of new jobs itself
         self._uniform = uniform
         self._leads = False
         self._ask_at_s = math.inf
@@ -36,14 +40,15 @@ class Rivals:
         self._known_s = -math.inf  # up to when what is known came to be
         self._won_s = -math.inf
 
-    def changed(self, now_s: float) -> None:
-        """Hear that jobs came, or went."""
+    def changed(self, now_s: float, *, overheard: bool = False) -> None:
+        """Hear that jobs came, or went. ``overheard``: a lookout has heard of it, and goes."""
         is_echo = now_s - self._heard_s < _ECHO_S
         self._heard_s = self._known_s = now_s
         if self._ask_at_s <= now_s:
             return  # asked for as soon as somebody is free
         if self.is_quick() or not is_echo:
-            self._ask_at_s = min(self._ask_at_s, now_s + self.hold_back_s())
+            hold_back_s = _OWN_S if overheard and self.has_lookout else 0.0
+            self._ask_at_s = min(self._ask_at_s, now_s + max(hold_back_s, self.hold_back_s()))
         elif self.is_one_of_few():
             self._ask_at_s = now_s + self._after_head_start_s(min(self.others, _FEW))
         else:
@@ -61,6 +66,14 @@ class Rivals:
     def ask_at_s(self) -> float:
         """Return when to ask next; infinity for not before something changes."""
         return self._ask_at_s
+
+    def took(self, now_s: float) -> None:
+        """Hear that one of this tree took something, and asks again soon if it can.
+
+        What was heard up to now may have been that, and the change that the take itself made.
+        """
+        if self._ask_at_s < now_s + _OWN_S:
+            self._ask_at_s = now_s + _OWN_S
 
     def asked(self) -> None:
         """Note that somebody of this tree goes and asks."""

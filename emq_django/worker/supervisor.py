@@ -36,7 +36,6 @@ from emq_django.worker.watch import Watch
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
-_HEAD_START_S: Final = 0.003  # for a child that hears for itself to take, and to say so
 _ANSWER_S: Final = 0.25  # for a woken child to say what it found
 _OVER_GRACE_S: Final = 2.0  # for children to hand back what their grace time was too short for
 _LAST_LOOK_S: Final = 2.0  # at the end, for jobs whose server does not answer
@@ -119,13 +118,14 @@ class Supervisor:
     def _turn(self) -> None:
         """Wait for whatever comes first, and deal with all of it, what jobs wait for first."""
         ready = self._wait()
-        self._watch.turn(idle=bool(self._idle))
         is_gone = False
         for child in [child for child in self._children.values() if child.line.fileno() in ready]:
             messages = child.hear()
             is_gone = is_gone or not messages
             for message in messages:
                 self._hear(child, bytes((message,)))
+        self._watch.rivals.has_lookout = self._has_lookout()
+        self._watch.turn(idle=bool(self._idle))
         self._wake()
         self._appoint()
         # Of many trees that hear of a job one has more to do: the others go back to wait.
@@ -161,15 +161,9 @@ class Supervisor:
             waits.append(self._woken[1] + _ANSWER_S - now_s)
         poll = select.poll()
         lines = [child.line.fileno() for child in self._children.values()]
-        ears = self._watch.filenos()
-        for number in (self._signals.fileno(), *lines, *ears):
+        for number in (self._signals.fileno(), *lines, *self._watch.filenos()):
             poll.register(number, select.POLLIN)
         ready = poll.poll(max(min(min(waits), _LONGEST_WAIT_S), 0.0) * 1_000)
-        if ready and self._has_lookout() and all(number in ears for number, _ in ready):
-            # A child has heard of it too, and goes. It should have the processors for itself.
-            for number in ears:
-                poll.unregister(number)
-            ready += poll.poll(_HEAD_START_S * 1_000)
         return {number for number, _ in ready}
 
     # Children
@@ -247,6 +241,7 @@ class Supervisor:
         self._idle.pop(child, None)
         if self._woken is not None and self._woken[0] is child:
             self._woken = None
+            self._watch.rivals.told(time.monotonic())  # what it was woken for is still there
         if self._latest is child:
             self._latest = None
         self._appoint()
@@ -267,7 +262,8 @@ class Supervisor:
     def _wake(self) -> None:
         """Wake one idle child when there is something to take; its answer decides on the next."""
         if self._woken is not None and time.monotonic() - self._woken[1] > _ANSWER_S:
-            self._woken = None  # it is busy with something else
+            self._woken = None  # it is busy with something else: another one should go
+            self._watch.rivals.told(time.monotonic())
         if self._may_wake() and self._watch.wants_take():
             child, _ = self._idle.popitem()  # the one that was busy last: its caches are warm
             self._watch.rivals.asked()
@@ -298,14 +294,14 @@ class Supervisor:
             self._woken = None
         if message in {parked.TOOK, parked.FULL}:
             self._watch.work_came()
+            self._watch.rivals.took(now_s)
             self._latest = child
-            self._idle.pop(child, None)  # it asks again, and says what comes of it
-            self._watch.rivals.asked()
+            self._idle.pop(child, None)
+        if message == parked.GONE:
+            self._watch.rivals.lost(now_s)
         if message in {parked.FULL, parked.BUSY}:
             self._idle.pop(child, None)
             self._watch.rivals.told(now_s)
-        if message == parked.GONE:
-            self._watch.rivals.lost(now_s)
         if message == parked.IDLE:
             if was_woken:
                 self._watch.rivals.lost(now_s)

@@ -74,6 +74,9 @@ class Idle(Protocol):
     def took(self, jobs: int, limit: int, asked_s: float) -> None:
         """Hear what a take brought that was sent at ``asked_s`` and asked for ``limit`` jobs."""
 
+    def gave_back(self) -> None:
+        """Hear that a take brought jobs that were handed back, because this worker stops."""
+
     def wait(self, longest_s: float = math.inf) -> None:
         """Return when a take is worth its trip, the bell rang, or ``longest_s`` are over."""
 

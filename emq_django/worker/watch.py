@@ -188,7 +188,7 @@ class Post:
         elif key == source.options.keys.schedule:
             self._hear_of_schedule(source, now_s, rivals)
         else:
-            rivals.changed(now_s)
+            rivals.changed(now_s, overheard=key in source.options.keys.waiting_keys)
 
     def _hear_of_schedule(self, source: Source, now_s: float, rivals: Rivals) -> None:
         """Look when something is due now, or leave that to the quick tree and a few others.
@@ -337,8 +337,8 @@ class Watch:
         return any(found)
 
     def hears(self) -> bool:
-        """Tell whether all servers announce changes."""
-        return bool(self.posts) and all(post.hears() for post in self.posts)
+        """Tell whether all servers answer, and announce changes."""
+        return bool(self.posts) and all(post.hears() and post.answers() for post in self.posts)
 
     def wants_take(self) -> bool:
         """Tell whether somebody should go and take now."""

@@ -37,6 +37,9 @@ class Watched:
             self._went = False
             self._watch.rivals.empty(asked_s, time.monotonic())
 
+    def gave_back(self) -> None:
+        """Do nothing: who else serves the queue hears of what is there again."""
+
     def wait(self, longest_s: float = math.inf) -> None:
         """Return when a take is worth its trip, the bell rang, or ``longest_s`` are over."""
         wait_s = self._sources.again_in_s()

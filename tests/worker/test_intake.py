@@ -30,7 +30,11 @@ class Place:
             slots=SimpleNamespace(lend=self._lend),
         )  # fmt: skip
         sources = SimpleNamespace(take=self._take, doubtful=lambda: self.doubtful)
-        idle = SimpleNamespace(wait=self.waits.append, took=lambda *_: None, on_a_slot=on_a_slot)
+        self.told: list[str] = []
+        idle = SimpleNamespace(
+            wait=self.waits.append, took=lambda *_: self.told.append("took"),
+            gave_back=lambda: self.told.append("gave back"), on_a_slot=on_a_slot,
+        )  # fmt: skip
         stop = SimpleNamespace(requested=lambda: self.stopped, cut_short=_Nothing)
         strays = SimpleNamespace(next_in_s=lambda: self.strays_in_s)
         parts: Any = (sources, crew, idle, strays, stop)
@@ -83,6 +87,14 @@ def test_a_slot_that_found_nothing_waits_on_without_the_main_thread() -> None:
     place.intake.wait()
 
     assert (place.lent, len(place.waits), len(place.asked)) == (1, 3, 3)
+
+
+def test_what_a_worker_takes_as_it_stops_is_said_to_be_there_again() -> None:
+    place = Place(nothing, stop)
+
+    place.intake.wait()
+
+    assert place.told == ["took", "gave back"]
 
 
 def test_the_main_thread_is_needed_when_a_take_was_lost_on_the_way() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import time
@@ -38,44 +37,76 @@ class Ear:
         self.hears = True
         self.refusal = ""
         self.open = True
-        self.reads: list[Any] = []
-        self.change_comes_with_the_reply = False
-        self.reply: Any = 0
-        self._heard = False
+        self.asked: list[Any] = []
+        self.coming: list[Any] = []  # what a read finds; an error is raised once
+        self._answers: list[Any] = []
 
     def fileno(self) -> int:
         return self.number if self.open else -1
 
-    def has_heard(self) -> bool:
-        return self._heard
-
     def heard(self) -> list[bytes]:
-        self._heard = False
-        return []
+        coming, self.coming = self.coming, []
+        changes = []
+        for one in coming:
+            if one == "cut":
+                self.open = False
+                raise ConnectionError(one)
+            if isinstance(one, bytes):
+                changes.append(one)
+            else:
+                self._answers.append(one)
+        return changes
 
-    def execute_many(self, commands: Sequence[Any], key: bytes) -> list[Any]:
+    def ask(self, commands: Sequence[Any]) -> None:
         self.open = True
-        self.reads.append([command[0] for command in commands])
-        self._heard = self.change_comes_with_the_reply
-        return [self.reply for _ in commands]
+        self._answers = []
+        self.asked.append([command[0] for command in commands])
+
+    def answers(self) -> list[Any]:
+        return self._answers
 
     def close(self) -> None:
         self.open = False
 
 
 class Place:
-    """A lookout with its ears, in a region whose parent has appointed it."""
+    """A lookout with its ears, in a region whose parent has appointed it, and a clock."""
 
-    def __init__(self, region: Region, ears: Sequence[Ear]) -> None:
+    def __init__(self, region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
         self.region = region
-        self.ears = ears
+        self.ears = [Ear(7), Ear(8)]
         self.found = 0
+        self.now_s = 1_000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         self.lookout = Lookout(self._find, [keys("one"), keys("two")], region)
         region.appoint(True)
 
     def _find(self, queues: Sequence[Any]) -> Any:
         self.found += 1
         return [(ear, queues) for ear in self.ears]
+
+    def sockets(self, wait_s: float = LONG_S) -> list[int]:
+        return self.lookout.watch(wait_s)[0]
+
+    def answered(self, *answers: Any) -> bool:
+        """Have answers come, two by each server; tell whether that was a change."""
+        for ear in self.ears:
+            ear.coming += answers or [0, 0]
+        return self.lookout.has_heard()
+
+    def hears(self) -> None:
+        """Get as far as to hear."""
+        assert self.sockets() == [7, 8]
+        assert not self.answered()
+        assert self.region.is_hearing()
+
+    def asked(self) -> int:
+        return len(self.ears[0].asked)
+
+    def rest_s(self) -> float:
+        """Return for how long it waits to be woken."""
+        sockets, at_most_s = self.lookout.watch(LONG_S)
+        return 0.0 if sockets else at_most_s
 
 
 @pytest.fixture
@@ -86,94 +117,130 @@ def region() -> Iterator[Region]:
 
 
 @pytest.fixture
-def place(region: Region) -> Place:
-    return Place(region, [Ear(7), Ear(8)])
+def place(region: Region, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(region, monkeypatch)
 
 
-def test_it_waits_on_all_servers_and_reads_what_it_wants_to_hear_of(place: Place) -> None:
-    assert place.lookout.arm(LONG_S) == [7, 8]
+def test_it_asks_all_servers_and_does_not_wait_for_their_answers(place: Place) -> None:
+    assert place.lookout.watch(LONG_S) == ([7, 8], 0.5)
+    assert [ear.asked for ear in place.ears] == [[["EXISTS", "EXISTS"]]] * 2
+    assert not place.region.is_hearing()
 
-    assert [ear.reads for ear in place.ears] == [[["EXISTS", "EXISTS"]]] * 2
+    assert not place.answered(0)  # one of two
+    assert place.lookout.watch(LONG_S) == ([7, 8], 0.5)
+    assert not place.answered(0)
+
+    assert place.lookout.watch(LONG_S) == ([7, 8], LONG_S)
     assert place.region.is_hearing()
+    assert place.lookout.has_heard()  # what comes now is a change, and is not even read
+
+
+def test_a_change_that_comes_before_the_answers_is_one(place: Place) -> None:
+    place.sockets()
+
+    assert place.answered(b"pending")
 
 
 def test_one_that_has_heard_nothing_need_not_ask_again(place: Place) -> None:
-    place.lookout.arm(LONG_S)
-    place.lookout.took(0, heard=False)
+    place.hears()
 
-    assert place.lookout.arm(LONG_S) == [7, 8]
-    assert (len(place.ears[0].reads), place.found) == (1, 1)
+    assert not place.lookout.took(0, heard=False)
+
+    assert place.sockets() == [7, 8]
+    assert (place.asked(), place.found) == (1, 1)
 
 
 @pytest.mark.parametrize("heard", [True, False])
-def test_after_a_take_that_brought_something_it_asks_anew(place: Place, *, heard: bool) -> None:
-    place.lookout.arm(LONG_S)
+def test_after_a_take_that_brought_something_it_asks_anew_once_it_is_quiet(
+    place: Place, *, heard: bool
+) -> None:
+    place.hears()
 
-    place.lookout.took(1, heard=heard)
+    assert not place.lookout.took(1, heard=heard)
 
     assert not place.region.is_hearing()
-    assert place.lookout.arm(LONG_S) == [7, 8]
-    assert (len(place.ears[0].reads), place.found) == (2, 1)
+    assert place.rest_s() == pytest.approx(0.01)
+    place.now_s += 0.02
+    place.ears[0].coming = [b"pending"]  # its own take: old news
+    place.hears()
+    assert (place.asked(), place.found) == (2, 1)
+
+
+def test_an_answer_that_is_still_to_come_is_never_taken_for_a_later_one(place: Place) -> None:
+    place.sockets()
+
+    place.lookout.took(1, heard=False)
+
+    assert not any(ear.open for ear in place.ears)
+    place.now_s += 0.02
+    place.hears()
 
 
 def test_nobody_listens_who_was_not_appointed_or_waits_for_a_moment_only(place: Place) -> None:
-    assert place.lookout.arm(0.1) == []
+    assert place.lookout.watch(0.1) == ([], 0.1)
     place.region.appoint(False)
-    assert place.lookout.arm(LONG_S) == []
+    assert place.lookout.watch(LONG_S) == ([], LONG_S)
 
     assert (place.found, place.region.is_hearing()) == (0, False)
 
 
-def test_who_comes_too_late_leaves_it_to_the_parent_for_a_while(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s = 1_000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    rests = []
+def test_who_comes_too_late_leaves_it_to_the_parent_for_a_while(place: Place) -> None:
+    rests_s = []
     for _ in range(8):
-        while not place.lookout.arm(LONG_S):
-            now_s += 0.05
-        place.lookout.took(0, heard=True)
-        rests.append(now_s)
+        place.hears()
+        place.ears[0].coming = [b"pending"]
+        assert place.lookout.took(0, heard=True)
+        rests_s.append(place.rest_s())
+        place.now_s += rests_s[-1]
 
-    pauses_s = [after - before for before, after in itertools.pairwise(rests)]
-    assert pauses_s == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0], abs=0.1)
+    assert rests_s == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
+    place.hears()
     place.lookout.took(1, heard=True)
-    now_s += 10
-    assert place.lookout.arm(LONG_S)
-    place.lookout.took(0, heard=True)
-    now_s += 0.15  # the shortest again
-    assert place.lookout.arm(LONG_S)
+    place.now_s += 0.02
+    place.hears()
+    place.ears[0].coming = [b"pending"]
+    assert place.lookout.took(0, heard=True)
+    assert place.rest_s() == pytest.approx(0.1)  # the shortest again
 
 
-def test_what_changes_while_it_asks_is_heard(place: Place) -> None:
-    place.ears[1].change_comes_with_the_reply = True
-
-    place.lookout.arm(LONG_S)
-
+def test_a_connection_that_was_cut_is_not_another_ones_job(place: Place) -> None:
+    place.hears()
+    place.ears[1].coming = ["cut"]
     assert place.lookout.has_heard()
 
+    assert not place.lookout.took(0, heard=True)
 
-@pytest.mark.parametrize("wrong", ["refused", "moved", "away"])
+    assert not any(ear.open for ear in place.ears)
+    assert place.rest_s() == pytest.approx(0.1)
+    place.now_s += 0.2
+    place.hears()
+    assert place.found == 2  # the servers may be others by now
+
+
+@pytest.mark.parametrize("wrong", ["refused", "moved", "silent", "cut"])
 def test_whatever_goes_wrong_it_waits_to_be_woken_and_tries_again_later(
-    place: Place, wrong: str, monkeypatch: pytest.MonkeyPatch
+    place: Place, wrong: str
 ) -> None:
     ear = place.ears[1]
     if wrong == "refused":
         ear.hears, ear.refusal = False, "NOPERM"
-    else:
-        ear.reply = ResponseError("MOVED") if wrong == "moved" else OSError("gone")
+    waits = place.sockets()
+    if wrong == "moved":
+        assert not place.answered(0, ResponseError("MOVED"))
+    elif wrong == "silent":
+        place.now_s += 0.5
+        assert not place.answered(0)
+    elif wrong == "cut":
+        ear.coming = ["cut"]
+        assert not place.lookout.has_heard()
 
-    assert place.lookout.arm(LONG_S) == []
-
+    assert bool(waits) == (wrong != "refused")
     assert not place.region.is_hearing()
     assert not any(ear.open for ear in place.ears)
-    assert place.lookout.arm(LONG_S) == []  # not at once
-    ear.hears, ear.reply = True, 0
-    later_s = time.monotonic() + 1
-    monkeypatch.setattr(time, "monotonic", lambda: later_s)
-    assert place.lookout.arm(LONG_S) == [7, 8]
-    assert place.found == 2  # the servers may be others by now
+    assert place.rest_s() == pytest.approx(0.1)
+    ear.hears = True
+    place.now_s += 0.2
+    place.hears()
 
 
 def ears(redis_client: redis.Redis) -> list[str]:

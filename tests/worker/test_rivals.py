@@ -58,6 +58,46 @@ def test_the_echo_of_its_own_take_does_not_cost_the_winner_its_lead() -> None:
     assert rivals.ask_at_s() == 11.0
 
 
+@pytest.mark.parametrize(("overheard", "at_s"), [(True, 10.003), (False, 10.0)])
+def test_a_process_that_has_heard_of_a_job_itself_has_a_moment_to_take_it(
+    *, overheard: bool, at_s: float
+) -> None:
+    rivals = among(0)
+    rivals.has_lookout = True
+
+    rivals.changed(10.0, overheard=overheard)
+    rivals.changed(10.001, overheard=overheard)  # the moment does not begin anew
+
+    assert rivals.ask_at_s() == at_s
+
+
+def test_without_one_nobody_waits_for_it() -> None:
+    rivals = among(0)
+
+    rivals.changed(10.0, overheard=True)
+
+    assert rivals.ask_at_s() == 10.0
+
+
+def test_what_came_beside_a_take_is_asked_for_unless_who_took_asks_again_in_time() -> None:
+    rivals, in_time = among(0), among(0)
+    for one in (rivals, in_time):
+        one.changed(10.0)  # the take's own change, or another job
+        one.took(10.001)
+    in_time.empty(10.0005, 10.002)
+
+    assert rivals.ask_at_s() == pytest.approx(10.004)
+    assert in_time.ask_at_s() == math.inf
+
+
+def test_a_take_is_no_reason_to_ask_where_nothing_was_heard() -> None:
+    rivals = among(0)
+
+    rivals.took(10.0)
+
+    assert rivals.ask_at_s() == math.inf
+
+
 def test_of_trees_that_have_won_nothing_yet_none_asks_at_once() -> None:
     rivals = among(9)
 
