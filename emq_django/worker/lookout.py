@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _QUIET_S: Final = 0.01  # a child that is idle for less need not hear for itself
 _WORTH_S: Final = 0.5  # a shorter wait is not worth the trip
+_LOOK_S: Final = 1.0  # one that is not appointed looks again whether it is by now
 _ANSWER_S: Final = 0.5
 _FIRST_REST_S: Final = 0.1
 _LONGEST_REST_S: Final = 5.0
@@ -56,8 +57,10 @@ class Lookout:
         """Return the sockets to wait on, and after how long at most to ask ``has_heard``."""
         now_s = time.monotonic()
         if self._state is _State.OFF:
-            if wait_s < _WORTH_S or not self._region.is_appointed():
+            if wait_s < _WORTH_S:
                 return [], wait_s
+            if not self._region.is_appointed():
+                return [], _LOOK_S
             if self._from_s <= now_s:
                 self._ask(now_s)
             if self._state is _State.OFF:

@@ -179,9 +179,12 @@ def test_an_answer_that_is_still_to_come_is_never_taken_for_a_later_one(place: P
 def test_nobody_listens_who_was_not_appointed_or_waits_for_a_moment_only(place: Place) -> None:
     assert place.lookout.watch(0.1) == ([], 0.1)
     place.region.appoint(False)
-    assert place.lookout.watch(LONG_S) == ([], LONG_S)
-
+    assert place.lookout.watch(LONG_S) == ([], 1.0)
+    assert not place.lookout.has_heard()
     assert (place.found, place.region.is_hearing()) == (0, False)
+
+    place.region.appoint(True)  # while it waits
+    place.hears()
 
 
 def test_who_comes_too_late_leaves_it_to_the_parent_for_a_while(place: Place) -> None:
