@@ -23,6 +23,7 @@
     watch.py     what is heard of the queues; rivals.py what many trees do about it
     seat.py      a worker's place: alone, or one of several
     supervisor.py  the parent: children.py forks, guard.py enforces, recovery.py hands back
+    waking.py    which child goes, in the parent
     table.py     what children hold, where the parent can read it
     cancels.py   tells running jobs that their end was asked for
     strays.py    jobs of a take whose reply was lost

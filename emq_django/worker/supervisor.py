@@ -32,11 +32,11 @@ from emq_django.worker.signals import SignalPipe
 from emq_django.worker.sources import Sources
 from emq_django.worker.strays import Kill
 from emq_django.worker.table import Region, Table
+from emq_django.worker.waking import Waking
 from emq_django.worker.watch import Watch
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
-_ANSWER_S: Final = 0.25  # for a woken child to say what it found
 _OVER_GRACE_S: Final = 2.0  # for children to hand back what their grace time was too short for
 _LAST_LOOK_S: Final = 2.0  # at the end, for jobs whose server does not answer
 _LONGEST_WAIT_S: Final = 5.0
@@ -88,10 +88,7 @@ class Supervisor:
         self._children: dict[int, Child] = {}  # by their place in the tree
         self._births: dict[int, float] = dict.fromkeys(range(tree.processes), 0.0)
         self._pauses: dict[int, float] = {}
-        self._idle: dict[Child, None] = {}  # in the order in which they became so
-        self._woken: tuple[Child, float] | None = None
-        self._latest: Child | None = None  # the one that took last, or was there first
-        self._appointed: Child | None = None  # it may hear of jobs for itself
+        self._waking = Waking(self._watch)
         self._stop_by_s: float | None = None
         self._chores_at_s = 0.0
         self._forced_by = 0
@@ -120,14 +117,8 @@ class Supervisor:
         ready = self._wait()
         is_gone = False
         for child in [child for child in self._children.values() if child.line.fileno() in ready]:
-            messages = child.hear()
-            is_gone = is_gone or not messages
-            for message in messages:
-                self._hear(child, bytes((message,)))
-        self._watch.rivals.has_lookout = self._has_lookout()
-        self._watch.turn(idle=bool(self._idle))
-        self._wake()
-        self._appoint()
+            is_gone = not self._hear(child) or is_gone
+        self._waking.turn()
         # Of many trees that hear of a job one has more to do: the others go back to wait.
         if is_gone or self._signals.fileno() in ready or time.monotonic() >= self._chores_at_s:
             self._do_chores(ready)
@@ -142,7 +133,7 @@ class Supervisor:
         for child in self._guard.tick(self._children.values()):
             self._retire(child, "it has grown too large")
         self._start_due()
-        self._wake()
+        self._waking.wake()
         self._kill_if_over_time()
         self._reporter.tick()
         self._notices.tick(self._state)
@@ -156,14 +147,12 @@ class Supervisor:
         if self._stop_by_s is not None:
             at_s.append(max(self._stop_by_s, now_s))
         self._chores_at_s = min(at_s)
-        waits = [self._watch.next_in_s(idle=self._may_wake()), self._chores_at_s - now_s]
-        if self._woken is not None:
-            waits.append(self._woken[1] + _ANSWER_S - now_s)
+        wait_s = min(self._waking.next_in_s(), self._chores_at_s - now_s, _LONGEST_WAIT_S)
         poll = select.poll()
         lines = [child.line.fileno() for child in self._children.values()]
         for number in (self._signals.fileno(), *lines, *self._watch.filenos()):
             poll.register(number, select.POLLIN)
-        ready = poll.poll(max(min(min(waits), _LONGEST_WAIT_S), 0.0) * 1_000)
+        ready = poll.poll(max(wait_s, 0.0) * 1_000)
         return {number for number, _ in ready}
 
     # Children
@@ -191,15 +180,14 @@ class Supervisor:
         self._children[number] = fork(
             number, incarnation, region, work, [*lines, *self._signals.sockets]
         )
-        self._latest = self._latest or self._children[number]
+        self._waking.born(self._children[number])
 
     def _reap(self) -> None:
         for child in list(self._children.values()):
             code = child.ended()
             if code is None:
                 continue
-            for message in child.hear():
-                self._hear(child, bytes((message,)))
+            self._hear(child)
             self._forget(child)
             had_enough = code == HAD_ENOUGH
             code = 0 if had_enough else code
@@ -238,77 +226,23 @@ class Supervisor:
 
     def _forget(self, child: Child) -> None:
         del self._children[child.number]
-        self._idle.pop(child, None)
-        if self._woken is not None and self._woken[0] is child:
-            self._woken = None
-            self._watch.rivals.told(time.monotonic())  # what it was woken for is still there
-        if self._latest is child:
-            self._latest = None
-        self._appoint()
+        self._waking.ended(child)
         child.line.close()
 
     def _retire(self, child: Child, why: str) -> None:
         if not child.stopping:
             logger.info("process %d stops and is replaced: %s", child.pid, why)
             child.stopping = True
-            self._idle.pop(child, None)
+            self._waking.stops(child)
             child.tell(parked.STOP)
 
-    # Waking
-
-    def _may_wake(self) -> bool:
-        return bool(self._idle) and self._woken is None and self._stop_by_s is None
-
-    def _wake(self) -> None:
-        """Wake one idle child when there is something to take; its answer decides on the next."""
-        if self._woken is not None and time.monotonic() - self._woken[1] > _ANSWER_S:
-            self._woken = None  # it is busy with something else: another one should go
-            self._watch.rivals.told(time.monotonic())
-        if self._may_wake() and self._watch.wants_take():
-            child, _ = self._idle.popitem()  # the one that was busy last: its caches are warm
-            self._watch.rivals.asked()
-            self._woken = child, time.monotonic()
-            child.tell(parked.WAKE)
-
-    def _appoint(self) -> None:
-        """Let the child that took last hear of jobs for itself, where this tree goes first.
-
-        It is one process less on a job's way. What it misses is heard here as well.
-        """
-        goes_first = self._watch.rivals.is_quick() and self._watch.hears()
-        chosen = self._latest if goes_first and self._stop_by_s is None else None
-        if chosen is not self._appointed:
-            for child in (self._appointed, chosen):
-                if child is not None:
-                    child.region.appoint(child is chosen)
-            self._appointed = chosen
-
-    def _has_lookout(self) -> bool:
-        return self._appointed is not None and self._appointed.region.is_hearing()
-
-    def _hear(self, child: Child, message: bytes) -> None:
-        now_s = time.monotonic()
-        child.served = True
-        was_woken = self._woken is not None and self._woken[0] is child
-        if was_woken:
-            self._woken = None
-        if message in {parked.TOOK, parked.FULL}:
-            self._watch.work_came()
-            self._watch.rivals.took(now_s)
-            self._latest = child
-            self._idle.pop(child, None)
-        if message == parked.GONE:
-            self._watch.rivals.lost(now_s)
-        if message in {parked.FULL, parked.BUSY}:
-            self._idle.pop(child, None)
-            self._watch.rivals.told(now_s)
-        if message == parked.IDLE:
-            if was_woken:
-                self._watch.rivals.lost(now_s)
-            self._watch.rivals.empty(child.region.asked_s(), now_s)
-            if not child.stopping:
-                self._idle.pop(child, None)
-                self._idle[child] = None
+    def _hear(self, child: Child) -> bool:
+        """Hear what a child has said; False where it can say nothing any more."""
+        messages = child.hear()
+        for message in messages:
+            child.served = True
+            self._waking.hear(child, bytes((message,)))
+        return bool(messages)
 
     # The end
 
@@ -319,6 +253,7 @@ class Supervisor:
             self._notices.stopping()
             self._stop_by_s = time.monotonic() + self._options.grace_s + _OVER_GRACE_S
             self._births.clear()
+            self._waking.end()
             for child in self._children.values():
                 child.stopping = True
                 child.tell(parked.STOP)
@@ -362,7 +297,7 @@ class Supervisor:
             "time": time.time(),
             "processes": self._tree.processes,
             "alive": len(children),
-            "idle": len(self._idle),
+            "idle": self._waking.idle(),
             "running": sum(len(child.region.slots()) for child in children),
             "stopping": self._stop_by_s is not None,
             "server_answers": all(post.answers() for post in self._watch.posts),
