@@ -386,3 +386,20 @@ def test_no_verb_that_answers_yes_waits_for_a_terminal(
     for verb in ("pause", "resume", "retry-dead", "drain", "obliterate"):
         assert shop.run("emq_queue", shop.name, verb, "--yes").code == 0
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [("pause", ("--also", "dead")), ("obliterate", ("--also", "dead")), ("drain", ("--force",))],
+)
+def test_an_option_of_another_verb_is_refused_before_anything_is_done(
+    shop: Shop, verb: str, option: tuple[str, ...]
+) -> None:
+    job_id = shop.add()
+
+    outcome = shop.run("emq_queue", shop.name, verb, "--yes", *option)
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{option[0]} is for " in outcome.err
+    assert shop.redis.exists(shop.keys.row(job_id))
+    assert not shop.redis.hexists(shop.keys.meta, "paused")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from emq_django.operating import acting
-from emq_django.operating.command import OperatorCommand
+from emq_django.operating.command import UNABLE, OperatorCommand
 from emq_django.operating.progress import Progress
 from emq_django.operating.survey import survey
 from emq_django.operating.terminal import terminal_of
@@ -28,6 +30,12 @@ class Command(OperatorCommand):
             help="drain: these jobs too")  # fmt: skip
 
     def run(self, **options: Any) -> None:
+        for option, verb in (("also", "drain"), ("force", "obliterate")):
+            if options[option] and options["verb"] != verb:
+                raise CommandError(
+                    f"--{option} is for {verb}, not for {options['verb']}: nothing was done",
+                    returncode=UNABLE,
+                )
         live = terminal_of(self.stderr, no_colour=options["no_color"])
         label = f"{options['verb']} {options['queue']}"
         strange = [one.stranger for one in survey([options["queue"]]).queues if one.stranger]
