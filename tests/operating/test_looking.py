@@ -286,6 +286,17 @@ def test_raw_bytes_that_are_not_there_are_not_an_empty_payload(shop: Shop) -> No
     assert (none.code, none.out, none.err) == (0, "", "")
 
 
+@pytest.mark.parametrize("action", ["--cancel", "--remove"])
+def test_a_payload_can_not_be_asked_for_beside_what_may_end_it(shop: Shop, action: str) -> None:
+    job_id = shop.add(b"precious")
+
+    outcome = shop.run("emq_job", job_id, "--raw", action)
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "not allowed with" in outcome.err
+    assert shop.redis.exists(shop.keys.row(job_id))
+
+
 @pytest.mark.parametrize("job_id", ["", " "])
 def test_an_empty_id_is_no_job_that_is_missing(shop: Shop, job_id: str) -> None:
     outcome = shop.run("emq_job", job_id)

@@ -44,7 +44,7 @@ def test_the_result_of_a_finished_task_is_shown_and_its_secrets_are_not(
     assert '"to": "ann"' in as_json["contents"]["value"]["shown"]
 
 
-@pytest.mark.parametrize("action", ["--cancel", "--retry", "--remove", "--release", "--raw"])
+@pytest.mark.parametrize("action", ["--cancel", "--retry", "--remove", "--release"])
 def test_nothing_can_be_done_to_a_job_that_has_finished(
     ended: EmqTaskResult[..., list[object]], action: str
 ) -> None:
@@ -54,6 +54,15 @@ def test_nothing_can_be_done_to_a_job_that_has_finished(
     assert "it has finished and only its result is left: nothing was done" in outcome.err
     ended.refresh()
     assert ended.return_value == [[{"password": "sesame", "to": "ann"}], {}]
+
+
+def test_the_arguments_of_a_finished_task_can_be_had_as_they_were(
+    ended: EmqTaskResult[..., list[object]],
+) -> None:
+    outcome = run_here("emq_job", ended.id, "--raw")
+
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["args"] == [{"password": "sesame", "to": "ann"}]
 
 
 @pytest.mark.parametrize(

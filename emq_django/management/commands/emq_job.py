@@ -33,8 +33,8 @@ class Command(OperatorCommand):
         add("id", metavar="ID", help="the job's id, or QUEUE:ID as a task's result has it")
         add("--queue", help="where it is; without it every known queue is asked")
         add("--json", action="store_true", help="one line of JSON")
-        add("--raw", action="store_true", help="the payload's bytes and nothing else, unredacted")
         act = parser.add_mutually_exclusive_group().add_argument
+        act("--raw", action="store_true", help="the payload's bytes and nothing else, unredacted")
         act(
             "--cancel",
             action="store_true",
@@ -86,10 +86,16 @@ class Command(OperatorCommand):
         self, left: tuple[Queue, str, Left], options: dict[str, Any], action: str
     ) -> None:
         """Show what a finished job left; there is nothing to be done to it any more."""
-        if action or options["raw"]:
+        if action:
             why = "it has finished and only its result is left: nothing was done"
             raise CommandError(f"{safe(left[1])}: {why}", returncode=NO)
-        if options["json"]:
+        if options["raw"]:
+            payload = left[2].fields["payload"]
+            if payload is None:
+                why = "it has finished, and its payload was too large to be kept with its result"
+                raise CommandError(f"{safe(left[1])}: {why}", returncode=NO)
+            sys.stdout.buffer.write(payload)
+        elif options["json"]:
             self.write_json(jobs.left_as_json(*left))
         else:
             self.stdout.write("\n".join(jobs.lines_of_left(*left)))
