@@ -207,7 +207,9 @@ def _count(screen: Screen, visitor: Visitor, parts: Sequence[Part]) -> None:
         time.sleep(_LOOK_EVERY_S)
     if found["countries"] is None:
         raise LaunchFailed(f"The task failed.{parts[-1].last_words()}")
-    screen.line(f"A task counted the airports of each country: {found['countries']:,} countries")
+    number = found["countries"]
+    countries = "1 country" if number == 1 else f"{number:,} countries"
+    screen.line(f"A task counted the airports of each country: {countries}")
 
 
 def _file(options: Options) -> tuple[str, bytes]:
