@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,7 @@ from emq_django.protocol.records import Blob, ClaimedJob, Row, Verdict
 from emq_django.protocol.results import Left
 
 R = TypeVar("R")
+Content = tuple[str, int, str]  # a field's name, its bytes, and what is shown of it
 
 _PLAIN: Final = ("state", "attempts", "group", "failures", "stalled", "worker", "cancel")
 _LEFT: Final = "finished; this is what it left"
@@ -79,9 +80,7 @@ def lines_of_left(queue: Queue, job_id: str, left: Left) -> Iterator[str]:
             yield f"{name:<9} {safe(text)}"
     if (ended_ms := left.number("finished")) is not None:
         yield f"{'ended':<9} {span(time.time() * 1_000 - ended_ms)} ago"
-    for name, size, text in _left_contents(queue, job_id, left):
-        yield f"{name} ({size:,} bytes)"
-        yield from (f"    {visible(line)}" for line in text.split("\n"))
+    yield from _laid_out(_left_contents(queue, job_id, left))
 
 
 def left_as_json(queue: Queue, job_id: str, left: Left) -> dict[str, Any]:
@@ -93,10 +92,7 @@ def left_as_json(queue: Queue, job_id: str, left: Left) -> dict[str, Any]:
         "finished": True,
         "ended_ms": left.number("finished"),
         "fields": {name: left.text(name) for name in _LEFT_PLAIN if left.text(name)},
-        "contents": {
-            name: {"bytes": size, "shown": text}
-            for name, size, text in _left_contents(queue, job_id, left)
-        },
+        "contents": _for_programs(_left_contents(queue, job_id, left)),
     }
 
 
@@ -114,9 +110,7 @@ def lines_of(queue: Queue, row: Row) -> Iterator[str]:
         facts.append(("kept for", span(row.ttl_ms)))
     for name, value in facts:
         yield f"{name:<9} {value}"
-    for name, text in _contents(queue, row):
-        yield f"{safe(name, 64)} ({row.fields[name].size:,} bytes)"
-        yield from (f"    {visible(line)}" for line in text.split("\n"))
+    yield from _laid_out(_contents(queue, row))
 
 
 def as_json(queue: Queue, row: Row) -> dict[str, Any]:
@@ -131,10 +125,7 @@ def as_json(queue: Queue, row: Row) -> dict[str, Any]:
         "ttl_ms": row.ttl_ms,
         "minted_ms": minted_ms(row.id) if is_branded(row.id) else None,
         "fields": {name: _text(row.fields[name]) for name in _PLAIN if name in row.fields},
-        "contents": {
-            name: {"bytes": row.fields[name].size, "shown": text}
-            for name, text in _contents(queue, row)
-        },
+        "contents": _for_programs(_contents(queue, row)),
     }
 
 
@@ -218,7 +209,7 @@ def _parted(job_id: str, queue: str | None) -> tuple[list[str] | None, str, str]
     return [queue], job_id, named
 
 
-def _left_contents(queue: Queue, job_id: str, left: Left) -> Iterator[tuple[str, int, str]]:
+def _left_contents(queue: Queue, job_id: str, left: Left) -> Iterator[Content]:
     contents = Contents(_nobody(), queue.name, allowed=True)
     limit = conf().admin.payload_max_bytes
     for name in _LEFT_CONTENTS:
@@ -228,11 +219,7 @@ def _left_contents(queue: Queue, job_id: str, left: Left) -> Iterator[tuple[str,
         elif value:
             size = len(value)
             shown = contents.whole(job_id, name, Blob(size, value if size <= limit else None))
-            yield (
-                name,
-                size,
-                f"{shown.text}\n({shown.remark})".strip("\n") if shown.remark else shown.text,
-            )
+            yield name, size, _with_remark(shown)
 
 
 def _names() -> list[str]:
@@ -242,12 +229,22 @@ def _names() -> list[str]:
     return [one.name for one in seen.queues]
 
 
-def _contents(queue: Queue, row: Row) -> Iterator[tuple[str, str]]:
+def _contents(queue: Queue, row: Row) -> Iterator[Content]:
     contents = Contents(_nobody(), queue.name, allowed=True)
     names = sorted(row.fields.keys() - set(_PLAIN), key=lambda name: (name != "payload", name))
     for name in names:
         shown = contents.whole(row.id, name, row.fields[name])
-        yield name, _with_remark(shown)
+        yield name, row.fields[name].size, _with_remark(shown)
+
+
+def _laid_out(contents: Iterable[Content]) -> Iterator[str]:
+    for name, size, text in contents:
+        yield f"{safe(name, 64)} ({size:,} bytes)"
+        yield from (f"    {visible(line)}" for line in text.split("\n"))
+
+
+def _for_programs(contents: Iterable[Content]) -> dict[str, dict[str, Any]]:
+    return {name: {"bytes": size, "shown": text} for name, size, text in contents}
 
 
 def _with_remark(shown: Shown) -> str:

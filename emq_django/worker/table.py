@@ -132,7 +132,7 @@ class Region:
         return float(_DOUBLE.unpack_from(self._map, self._at + _ASKED_AT)[0])
 
     def appoint(self, appointed: bool) -> None:
-        """Let this child hear of jobs for itself, from its next wait on, or not (parent)."""
+        """Let this child hear of jobs for itself, once it sees that, or not (parent)."""
         self._map[self._at + _APPOINTED_AT] = appointed
 
     def is_appointed(self) -> bool:
